@@ -91,7 +91,7 @@ def test_an_offer_is_what_serve_answers(answer: Any) -> None:
 @pytest.mark.parametrize(
     ("chance", "limit", "meets", "said"),
     [
-        (0.64, "p95 ttft", None, ["A keeps the promise with a chance of 64 %."]),
+        (0.64, "p95 ttft", None, ["A keeps the limits with a chance of 64 %."]),
         (0.64, None, {"tpot": {}}, ["A keeps the limits with a chance of 64 %."]),
         (0.64, None, None, ["A carries the load with a chance of 64 %."]),
         (0.31, None, {"tpot": {}}, ["A keeps the limits at the medians alone: with a chance of at most 31 %."]),

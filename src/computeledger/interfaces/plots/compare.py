@@ -21,14 +21,13 @@ _TITLE_PX = 24
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An offer with its cost, what is said behind it, whether it is the one to take, and what it costs to be sure."""
+    """An offer with its cost, what is said behind it, and whether it is the one to take."""
 
     name: str
     cost: Mapping[str, Any]
     text: str = ""
     said: str = ""
     is_chosen: bool = False
-    sure: float | None = None
 
 
 def intervals_figure(offers: Mapping[str, Any], unit: str) -> Spec:
@@ -60,28 +59,16 @@ def costs_figure(offers: Sequence[Row], title: str) -> Spec:
     figure = intervals_figure({one.name: one.cost for one in offers}, "USD")
     places = {one.name: place + _MARK for place, one in zip(range(len(offers))[::-1], offers, strict=True)}
     for line, one in zip(figure["layout"]["annotations"], offers, strict=True):
-        line["text"] = f"{plain(one.name)}  <b>{one.text or figure_words(one.cost, 'USD')}</b>{_with_dots(one.said)}"
+        line["text"] = f"{plain(one.name)}  <b>{one.text or figure_words(one.cost, 'USD')}</b>{plain(one.said)}"
     chosen = [one for one in offers if one.is_chosen]
     if chosen:
         figure["data"].append({
             "type": "scatter", "mode": "markers", "hoverinfo": "skip", "cliponaxis": False,
-            "x": rounded([one.sure or point(one.cost) for one in chosen]), "y": [places[one.name] for one in chosen],
+            "x": rounded([point(one.cost) for one in chosen]), "y": [places[one.name] for one in chosen],
             "marker": {"symbol": "circle-open", "size": 20, "color": palette.CHOSEN, "line": {"width": 3}},
         })  # fmt: skip
-    sure = [one for one in offers if one.sure is not None]
-    if sure:
-        figure["data"].append({
-            "type": "scatter", "mode": "markers", "cliponaxis": False, "hovertemplate": "%{x:$.3~s}<extra></extra>",
-            "x": rounded(one.sure or 0.0 for one in sure), "y": [places[one.name] for one in sure],
-            "marker": {"symbol": "diamond", "size": 13, "color": _COLOR},
-        })  # fmt: skip
     ends = [point(one.cost, key) for one in offers for key in ("p05", "p50", "p95")]
-    return _titled(figure, [*ends, *(one.sure or 0.0 for one in sure)], title)
-
-
-def _with_dots(text: str) -> str:
-    """Words behind a cost; a dot in them has the colour of the marks."""
-    return plain(text).replace("\u25cf", f'<span style="color:{_COLOR}">\u25cf</span>')
+    return _titled(figure, ends, title)
 
 
 def _titled(figure: Spec, values: Sequence[float], title: str) -> Spec:

@@ -11,35 +11,31 @@ from computeledger.facts.load import load_system
 from computeledger.interfaces.plots.compare import Row, costs_figure, even_figure
 from computeledger.interfaces.view import Cell, Plot, Table, View, usd_alike
 from computeledger.interfaces.views.compare_words import (
-    CLEAR,
+    CARRIES,
     EVEN,
     NONE,
     card,
     chance_words,
-    choice,
+    cheapest,
     context,
     ends,
     headline,
     in_order,
+    is_sure,
     keep,
     keeps,
-    label_of,
     labels,
     limits_words,
     models,
     paid,
     paid_ends,
     per,
-    sized_sure,
-    sure_chance,
-    sure_month,
-    sure_usd,
-    taken,
+    shown,
     tiles,
 )
 from computeledger.interfaces.views.display_names import in_names
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import DIGITS, interval_words, listed, percent, words
+from computeledger.questions.wording import interval_words, listed, percent, words
 from computeledger.sources import load_sources
 from computeledger.units import format_count, format_si
 
@@ -52,28 +48,23 @@ Offered = Mapping[str, Any]
 def view(answer: Answer, working: bool) -> View:
     """Offers of one workload; each one's working is that of ``serve``."""
     document = answer.to_dict(working=working)
-    known = [one for one in document["offers"] if one["rank"]]
-    costs = usd_alike([ends(one) for one in known])
-    digits = _digits(document["recommended"])
-    known = [
-        one | {"label": who, "cost": cost, "digits": digits}
-        for one, who, cost in zip(known, labels(known), costs, strict=True)
-    ]
+    found = [one for one in document["offers"] if one["rank"]]
     refused = [one for one in document["offers"] if not one["rank"]]
     offers = format_count(len(document["offers"]), "offer")
     title = f"{offers} to serve {models(document['offers'])}, by cost"
-    if not known:
+    if not found:
         return View("No offer serves this workload.", title=title, tables=(_refused(refused),), overline="compare")
-    best = taken(known, document["recommended"])
-    even = [one | {"offer": label} for one in document["break_even"] for label in [label_of(known, one["offer"])]]
-    tables = [_costs(known), *_systems(known), *_break_even(even)]
+    known = _fleets(answer, found)
+    names = {one["name"]: one["label"] for one in known}
+    even = [one | {"offer": names[one["offer"]]} for one in document["break_even"]]
+    tables = [_costs(known), *_fewest(known), *_systems([one["fewest"] for one in known]), *_break_even(even)]
     return View(
-        headline=headline(known, best, len(refused)),
-        context=context(known, best, len(refused), _workload(answer, known)),
-        title=f"{title}; recommended: {best['label']}" if len(known) > 1 else title,
-        tiles=tiles(known, best),
+        headline=headline(known, len(refused)),
+        context=context(known, len(refused), _workload(answer, known)),
+        title=f"{title}; recommended: {known[0]['label']}" if len(known) > 1 else title,
+        tiles=tiles(known),
         tile_heading="cost",
-        plots=(*_cost_plot(known, best), *_even_plot(known, even)),
+        plots=(*_cost_plot(known), *_even_plot(known, even)),
         tables=(*tables, *([_refused(refused)] if refused else [])),
         grounds=(
             f"a GPU-hour without a price of its own is the rent of edition {load_prices().id}",
@@ -82,19 +73,26 @@ def view(answer: Answer, working: bool) -> View:
         notes=tuple(f"{one['label']}: {one['why']}" for one in known if one["why"]),
         overline="compare",
         sources=_rents(answer),
-        card=card(best),
+        card=card(known[0]),
     )
 
 
-def _digits(recommended: Offered | None) -> int:
-    """Digits of what so many GPUs cost: those that the price of the recommended ones deserves."""
-    best = recommended or {}
-    return DIGITS if best and best["usd_per_request_p05"] == best["usd_per_request_p95"] else 2
+def _fleets(answer: Any, found: Sequence[Offered]) -> list[Offered]:
+    """Offers in the order of choice, each with the fleet to take of it, its label, and its limits in words."""
+    asked = {one.offer.name: one.offer.question for one in answer.offers}
+    known = [shown({**one, "label": who}) for one, who in zip(found, labels(found), strict=True)]
+    costs = usd_alike([ends(one) for one in known])
+    return in_order(
+        [
+            {**one, "cost": cost, "limits": limits_words(asked[one["name"]])}
+            for one, cost in zip(known, costs, strict=True)
+        ]
+    )
 
 
 def _workload(answer: Any, known: Sequence[Offered]) -> str:
     """What is served: the format of the weights, and the tokens of a request, where all offers have the same."""
-    chosen = choice(known)
+    chosen = known[0]
     asked = next(one.offer.question for one in answer.offers if one.offer.name == chosen["name"])
     sizes = [] if asked is None else [asked.input_tokens, asked.output_tokens]
     kinds = {one["weights"] for one in known}
@@ -102,6 +100,8 @@ def _workload(answer: Any, known: Sequence[Offered]) -> str:
     if sizes and all(isinstance(one, int | float) for one in sizes):
         read, written = map(format_si, sizes)
         said.append(f"{read} tokens in, {written} out")
+    if asked is not None and isinstance(asked.requests_per_s, int | float):
+        said.append(f"{asked.requests_per_s:g}\u00a0requests/s")
     return ", ".join(said)
 
 
@@ -118,67 +118,61 @@ def _or_none(value: float | None, unit: str) -> str:
 
 
 def _costs(known: Sequence[Offered]) -> Table:
-    first, chosen, has_month = known[0], choice(known), any(one["usd_per_month"] is not None for one in known)
+    """What the fleet to take of each offer costs, and with what chance it keeps what is asked."""
+    has_month = any(one["usd_per_month"] is not None for one in known)
     has_kept = any(one["kept_probability"] is not None for one in known)
-    has_sure = has_month and any(sure_usd(one) is not None for one in known)
-    order, month = f"costs more than {first['label']}", f"{_FEWEST if has_sure else 'a month'} #"
-    rows: list[list[str | Cell]] = []
-    for one in in_order(known):
-        less = chance_words(None if one is first else first["cheaper_probability"][one["name"]])
-        per_requests = (
-            [] if has_sure else [one["cost"] if has_month else Cell(one["cost"], below=_interval(one, ends(one)))]
-        )
-        rows.append(
-            [
-                _name(one, one is chosen and len(known) > 1, has_sure),
-                *(_at_90_percent(one) if has_sure else []),
-                *([_fewest(one, has_sure)] if has_month else []),
-                *([chance_words(one["kept_probability"])] if has_kept else []),
-                *per_requests,
-                *([less] if len(known) > 1 else []),
-                *([] if has_sure else [words(one["usd_per_mtok"], "USD")]),
-            ]
-        )
+    order = f"costs more than {cheapest(known)['label']}" if len(known) > 1 and not _has_fewer(known) else ""
+    rows: list[list[str | Cell]] = [
+        [
+            _name(one, one is known[0] and len(known) > 1),
+            *([Cell(paid(one), below=_interval(one, paid_ends(one)))] if has_month else []),
+            *([chance_words(one["kept_probability"])] if has_kept else []),
+            str(one["cost"]) if has_month else Cell(str(one["cost"]), below=_interval(one, ends(one))),
+            *([_costs_more(known, one)] if order else []),
+        ]
+        for one in known
+    ]
     columns = (
         "offer",
-        *([f"{_SURE} #", f"{_REQUESTS} #"] if has_sure else []),
-        *([month] if has_month else []),
+        *(["a month #"] if has_month else []),
         *([_kept_heading(known)] if has_kept else []),
-        *([] if has_sure else [f"{_REQUESTS} #"]),
-        *([f"{order} #"] if len(known) > 1 else []),
-        *([] if has_sure else ["a Mtok #"]),
+        "per thousand requests #",
+        *([f"{order} #"] if order else []),
     )
+    sure = ["as many GPUs as keep what is asked in nine of ten cases; where no number does, the fewest expected to"]
+    chance = [f"{order}: the chance of it; near 50 % the order is open"] if order else []
+    note = "; ".join([*(sure if _has_fewer(known) else []), *(_kept_note(known) if has_kept else []), *chance])
     return Table(
-        "What each costs", columns, rows, "usd_per_request", _costs_note(known, order, has_sure), strong=(0,),
-        is_stacked=True, drops=("a Mtok", order, _REQUESTS),
+        "What each costs", columns, rows, "usd_per_request", note, strong=(0,), is_stacked=True,
+        drops=(order, "per thousand requests"),
     )  # fmt: skip
 
 
-def _fewest(one: Offered, has_sure: bool) -> Cell:
-    """What the fewest GPUs cost a month that are expected to do, with the interval."""
-    interval = _interval(one, paid_ends(one))
-    gpus = f"{format_count(one['gpus'], 'GPU')}, " if has_sure and one["gpus"] else ""
-    return Cell(paid(one), below=f"{gpus}{interval}")
+def _has_fewer(known: Sequence[Offered]) -> bool:
+    """Whether fewer GPUs than those to take are expected to do, of any offer."""
+    return any(one["gpus"] != one["fewest"]["gpus"] for one in known)
 
 
-def _costs_note(known: Sequence[Offered], order: str, has_sure: bool) -> str:
-    """What the columns mean."""
-    out = []
-    if has_sure:
-        out.append(
-            f"{_SURE}: a month of as many GPUs as keep what is asked with that chance, and a thousand requests on them"
-        )
-        out.append(f"{_FEWEST}: a month of as many as are expected to, with the 90 % interval of their cost")
-    if any(one["kept_probability"] is not None for one in known):
-        who = "fewest" if has_sure else "offer"
-        out.append(
-            f"{_kept_heading(known).removesuffix(' #')}: the chance that the {who} {_kept_means(known, has_sure)}"
-        )
-    if len(known) > 1:
-        out.append(
-            f"{order}: the chance of it{', with the fewest GPUs' if has_sure else ''}; near 50 % the order is open"
-        )
-    return "; ".join(out)
+def _costs_more(known: Sequence[Offered], one: Offered) -> str:
+    """The chance that an offer costs more than the cheapest, both with the fewest GPUs."""
+    first = cheapest(known)
+    return chance_words(None if one is first else first["cheaper_probability"][one["name"]])
+
+
+def _fewest(known: Sequence[Offered]) -> list[Table]:
+    """What the fewest GPUs of each cost that are expected to do, and how surely they do."""
+    if not _has_fewer(known):
+        return []
+    least = [one["fewest"] for one in known]
+    order = f"costs more than {cheapest(known)['fewest']['label']}"
+    rows: list[list[str | Cell]] = [
+        [few["label"], Cell(paid(few), below=_interval(few, paid_ends(few))), chance_words(few["kept_probability"]),
+         _costs_more(known, one)]
+        for one, few in zip(known, least, strict=True) if few["gpus"]
+    ]  # fmt: skip
+    columns = ("offer", "a month #", _kept_heading(known), f"{order} #")
+    note = f"with the 90 % interval of the cost, as more or fewer may be needed; {order}: near 50 % the order is open"
+    return [Table("Fewer GPUs, less sure", columns, rows, note=note, is_stacked=True, is_detail=True)]
 
 
 def _interval(one: Offered, of: Mapping[str, float]) -> str:
@@ -188,41 +182,21 @@ def _interval(one: Offered, of: Mapping[str, float]) -> str:
     return interval_words(of, "USD")
 
 
-#: The columns of what keeps all that is asked so surely, and of what is expected to.
-_SURE, _FEWEST, _REQUESTS = "for 90\u00a0%", "fewest GPUs", "per thousand requests"
-
-
-def _at_90_percent(one: Offered) -> list[str | Cell]:
-    """What as many GPUs cost as keep what is asked with a chance of 90 %: a month, and a thousand requests."""
-    usd = sure_usd(one)
-    if usd is None:
-        return [NONE, one["cost"] if one["kind"] == "api" else NONE]
-    found, chance = one["at_90_percent"], one["kept_probability"]
-    n = found["gpus"] if found and chance < CLEAR else one["gpus"]
-    each = ends(one)["p50"] * usd / one["usd_per_month"]
-    return [Cell(sure_month(one), below=format_count(n, "GPU") if n else ""), words(each, "USD", one["digits"])]
-
-
 def _kept_heading(known: Sequence[Offered]) -> str:
-    said = {keeps(one).partition(" the ")[2] for one in known if one["kept_probability"] is not None}
-    what = said.pop() if len(said) == 1 else "promise"
-    return f"{what} carried #" if what == "load" else f"{what} kept #"
+    return "load carried #" if all(keeps(one) == CARRIES for one in known) else "limits kept #"
 
 
-def _kept_means(known: Sequence[Offered], are_many: bool) -> str:
+def _kept_note(known: Sequence[Offered]) -> list[str]:
     """What a chance of keeping is the chance of."""
     one = next(one for one in known if one["kept_probability"] is not None)
-    limits = limits_words(one)
-    if limits and keeps(one) == "keeps the limits":
-        return f"{'answer' if are_many else 'answers'} within {limits}"
-    return keep(one) if are_many else keeps(one)
+    kept = f"answers within {one['limits']}" if one["limits"] else keeps(one)
+    return [f"{_kept_heading(known).removesuffix(' #')}: the chance that the offer {kept}"]
 
 
-def _name(one: Offered, is_recommended: bool, has_sure: bool) -> Cell:
-    """What readers call an offer, without its GPUs where two fleets of it follow; its id, and what is left open."""
-    label = str(one["label"]).removeprefix(f"{one['gpus']}\u00a0") if has_sure else one["label"]
+def _name(one: Offered, is_recommended: bool) -> Cell:
+    """What readers call an offer and its fleet; its id, and what is left open."""
     own = [one["name"]] if one["name"] not in one["label"] else []
-    return Cell(label, below=", ".join([*(["recommended"] if is_recommended else []), *own, *_terms(one)]))
+    return Cell(one["label"], below=", ".join([*(["recommended"] if is_recommended else []), *own, *_terms(one)]))
 
 
 def _terms(one: Offered) -> list[str]:
@@ -327,63 +301,48 @@ def _refused(refused: Sequence[Offered]) -> Table:
     return Table("Without an answer", ("offer", "why"), rows)
 
 
-def _cost_plot(known: Sequence[Offered], best: Offered) -> list[Plot]:
-    """Costs in the order of choice: the recommended offer, then the others, each with what makes it sure."""
-    priced = [one for one in in_order(known) if one["usd_per_request"] > 0]
+def _cost_plot(known: Sequence[Offered]) -> list[Plot]:
+    """Costs in the order of choice: the recommended offer, then the others."""
+    priced = [one for one in known if one["usd_per_request"] > 0]
     if not priced:
         return []
-    chosen, most = choice(known), _OFF_SCALE * paid_ends(best)["p50"]
-    shown = [one for one in priced if one is chosen or _is_near(one, most)]
-    rows = [_row(one, one is chosen and len(known) > 1, most) for one in shown]
-    title = f"Cost {per(best)}"
+    best, most = known[0], _OFF_SCALE * paid_ends(known[0])["p50"]
+    near = [one for one in priced if one is best or (paid_ends(one)["p50"] <= most and not _is_hopeless(one))]
+    rows = [_row(one, one is best and len(known) > 1) for one in near]
     figure = costs_figure(rows, f"USD {per(best)}")
-    left_out = _left_out([one for one in priced if one not in shown], chosen)
-    return [Plot("cost", title, f"{_marks(shown, rows, chosen)}.{left_out}", figure, "usd_per_request")]
+    caption = f"{_marks(near, best)}{_left_out([one for one in priced if one not in near], best)}"
+    return [Plot("cost", f"Cost {per(best)}", caption, figure, "usd_per_request")]
 
 
-def _left_out(far: Sequence[Offered], chosen: Offered) -> str:
+def _left_out(far: Sequence[Offered], best: Offered) -> str:
     """What is not drawn, and why."""
     dear = [f"{one['label']} at {paid(one)}" for one in far if not _is_hopeless(one)]
     hopeless = [
         f"{one['label']} at {paid(one)} ({chance_words(one['kept_probability'])})" for one in far if _is_hopeless(one)
     ]
     said = [f"far dearer, {listed(dear)}"] if dear else []
-    said += [f"unlikely to {keep(chosen)}, {listed(hopeless)}"] if hopeless else []
+    said += [f"unlikely to {keep(best)}, {listed(hopeless)}"] if hopeless else []
     return f" Not drawn: {'; '.join(said)}." if said else ""
 
 
-def _marks(shown: Sequence[Offered], rows: Sequence[Row], chosen: Offered) -> str:
+def _marks(near: Sequence[Offered], best: Offered) -> str:
     """What the marks of a chart of costs mean, as far as it has them."""
-    is_kept = chosen["kept_probability"] is not None
-    marks = [f"Diamond: as many GPUs as {keep(chosen)} with a chance of 90 %"] if any(
-        one.sure for one in rows) else []  # fmt: skip
-    marks += [f"dot: the fewest expected to {keep(chosen)}, with the 90 % interval of their cost" if is_kept else
-              "dot and bar: median and 90 % interval"]  # fmt: skip
-    marks += ["ring: recommended"] if any(one.is_chosen for one in rows) else []
-    if any(one["usd_per_request_p95"] is None for one in shown):
-        marks.append("no bar to the right: at slow times no number of GPUs is enough")
-    said = "; ".join(marks)
-    return f"{said[:1].upper()}{said[1:]}"
+    said = "Dot and bar: median and 90 % interval"
+    if is_sure(best) and best["gpus"]:
+        each = "" if all(map(is_sure, near)) else "; where no number of GPUs does, the fewest expected to"
+        said = f"Fleets that {keep(best)} in nine of ten cases, with the 90 % range of their cost{each}"
+    said += "; ring: recommended" if len(near) > 1 else ""
+    if any(one["usd_per_request_p95"] is None for one in near):
+        said += "; no bar to the right: at slow times no number of GPUs is enough"
+    return f"{said}."
 
 
-def _row(one: Offered, is_recommended: bool, most: float) -> Row:
-    """An offer as the chart shows it: with what it costs to keep what is asked, where the scale has room for it."""
-    ring, usd = ", recommended" if is_recommended else "", sure_usd(one)
+def _row(one: Offered, is_recommended: bool) -> Row:
+    """An offer as the chart shows it."""
     chance = one["kept_probability"]
-    if chance is None or chance >= CLEAR or usd is None or usd > most or one["usd_per_month"] is None:
-        sure = "" if chance is None else f", {chance_words(chance)} sure"
-        return Row(one["label"], _quantity(one), paid(one), f"{ring}{sure}", is_recommended)
-    fewest = f"{format_count(one['gpus'], 'GPU')} {paid(one)}, {chance_words(chance)}"
-    said = f", {sure_chance(one)} sure   \u25cf {fewest}"
-    return Row(sized_sure(one), _quantity(one), sure_month(one), said, is_recommended, usd)
-
-
-def _is_near(one: Offered, most: float) -> bool:
-    """Whether an offer is drawn: it is not far dearer, and does not more likely miss what is asked."""
-    usd = sure_usd(one)
-    if usd is None:
-        return paid_ends(one)["p50"] <= most and not _is_hopeless(one)
-    return paid_ends(one)["p50"] <= most and (usd <= most or not _is_hopeless(one))
+    sure = "" if chance is None else f", {chance_words(chance)} sure"
+    ring = ", recommended" if is_recommended else ""
+    return Row(one["label"], _quantity(one), paid(one), f"{sure}{ring}", is_recommended)
 
 
 def _is_hopeless(one: Offered) -> bool:
@@ -394,7 +353,7 @@ def _is_hopeless(one: Offered) -> bool:
 
 def _even_plot(known: Sequence[Offered], found: Sequence[Offered]) -> list[Plot]:
     """At which price of a GPU-hour each offer that is in the running is the cheapest."""
-    running = [sized_sure(one) for one in known if sure_usd(one) is not None or not _is_hopeless(one)]
+    running = [one["label"] for one in known if not _is_hopeless(one)]
     prices = [
         (one["offer"], one["usd_per_gpu_hour"], one["equal_usd_per_gpu_hour"])
         for one in found
@@ -412,9 +371,10 @@ def _even_plot(known: Sequence[Offered], found: Sequence[Offered]) -> list[Plot]
 
 def _compared_as(known: Sequence[Offered]) -> str:
     """How many GPUs of each are compared."""
-    if any(sure_usd(one) is not None for one in known):
-        return f" Each with as many GPUs as {keep(choice(known))} with 90 %."
-    return f" How surely it {keeps(known[0], 'the limits')} is not counted." if choice(known)["gpus"] else ""
+    best = known[0]
+    if is_sure(best):
+        return f" Each with as many GPUs as {keep(best)} in nine of ten cases."
+    return f" How surely it {keeps(best)} is not counted." if best["gpus"] else ""
 
 
 def _quantity(one: Offered) -> dict[str, Any]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from computeledger.facts.catalog import user_path
 from computeledger.facts.load import load_model, load_system
-from computeledger.interfaces.view import Card, Tile, ends_said, usd_alike
+from computeledger.fields import Promise
+from computeledger.interfaces.view import Card, Tile, ends_said
 from computeledger.questions.wording import figure_words, headline_words, interval_words, listed, short_model, words
 from computeledger.units import format_count
+
+if TYPE_CHECKING:
+    from computeledger.workloads.questions.serve import ServeQuestion
 
 Offered = Mapping[str, Any]
 #: A chance beyond which an order is called clear (an assumption).
@@ -45,22 +49,38 @@ def labels(known: Sequence[Offered]) -> list[str]:
     ]  # fmt: skip
 
 
-def label_of(known: Sequence[Offered], name: str) -> str:
-    """What readers call the offer of a name, with as many GPUs as keep what is asked."""
-    return next((sized_sure(one) for one in known if one["name"] == name), name)
+def shown(one: Offered) -> Offered:
+    """An offer with the fleet to take of it; ``fewest`` is the offer as it was found, with the fewest GPUs."""
+    return {**one, **one["fleet"], "label": sized(one, one["fleet"]["gpus"]), "fewest": one}
 
 
-def choice(known: Sequence[Offered]) -> Offered:
-    """The offer to take, as it stands among the others: with the fewest GPUs."""
-    return next(one for one in known if one["is_recommended"])
+def sized(one: Offered, gpus: int | None) -> str:
+    """An offer with so many GPUs of it."""
+    label, own = str(one["label"]), f"{one['gpus']}\u00a0"
+    if gpus is None or gpus == one["gpus"]:
+        return label
+    if label.startswith(own):
+        return f"{gpus}\u00a0{label.removeprefix(own)}"
+    return f"{format_count(gpus, 'GPU')} of {label}"
 
 
-def taken(known: Sequence[Offered], recommended: Offered) -> Offered:
-    """The offer to take with as many GPUs as are recommended of it, and what they cost."""
-    chosen = choice(known)
-    found = {**chosen, **{name: value for name, value in recommended.items() if name != "offer"}}
-    (cost,) = usd_alike([ends(found)])
-    return {**found, "label": sized(chosen, found["gpus"]), "cost": cost}
+def is_sure(one: Offered) -> bool:
+    """Whether the fleet to take of an offer keeps what is asked with 90 %."""
+    return one["kept_probability"] is not None and one["kept_probability"] >= CLEAR
+
+
+def in_order(known: Sequence[Offered]) -> list[Offered]:
+    """Offers as a reader chooses: the recommended one, those that keep what is asked by their cost, then the others."""
+
+    def place(one: Offered) -> tuple[bool, bool, float, int]:
+        return not one["is_recommended"], not is_sure(one), one["usd_per_request"] if is_sure(one) else 0.0, one["rank"]
+
+    return sorted(known, key=place)
+
+
+def cheapest(known: Sequence[Offered]) -> Offered:
+    """The offer whose fewest GPUs cost the least."""
+    return next(one for one in known if one["rank"] == 1)
 
 
 def _who(one: Offered) -> str:
@@ -99,17 +119,40 @@ def per(one: Offered) -> str:
 
 def as_likely(known: Sequence[Offered]) -> list[Offered]:
     """Offers whose chance of being the cheaper one is about as great as the first one's."""
-    return [one for one in known[1:] if one["is_tied_on_cost"]]
+    return [one for one in known if one["is_tied_on_cost"] and one["rank"] > 1]
 
 
 #: What each limit is on.
-_LIMITED = {"tpot": "a token", "ttft": "to the first token", "e2e": "a request"}
+_LIMITED = {"ttft": "to the first token", "tpot": "a token", "end_to_end": "a request"}
 
 
-def limits_words(one: Offered) -> str:
-    """The plain limits of an offer, as a sentence names them; nothing where it is asked for something else."""
-    said = [f"{words(limit['limit_s'], 's')} {_LIMITED[name]}" for name, limit in (one["meets"] or {}).items()]
-    return f"the {'limit' if len(said) == 1 else 'limits'} of {listed(said)}" if said else ""
+def limits_words(question: ServeQuestion | None) -> str:
+    """The limits of an offer, as a sentence names them; nothing where it is asked for something else.
+
+    Examples
+    --------
+    >>> from computeledger.workloads.questions.serve import ServeQuestion
+    >>> limits = {"ttft": Promise(0.95, 1.0), "tpot": 0.04, "requests_per_s": 1.0}
+    >>> limits_words(ServeQuestion(model="llama-3.1-8b", system="h100-nvl8", **limits)).replace(chr(160), " ")
+    '1 s to the first token for 95 % of requests and 40 ms a token for half of them'
+    """
+    if question is None:
+        return ""
+    shares = {name.removesuffix("_s"): one for name, one in question.promises.items()}
+    plain = {name: Promise(1 / 2, limit) for name, limit in question.limits.items()}
+    asked = {name: one for name, one in (plain | shares).items() if name in _LIMITED}
+    said = [f"{words(asked[name].limit, 's')} {what}" for name, what in _LIMITED.items() if name in asked]
+    if not shares or not said:
+        return listed(said) if said else ""
+    of = [_share(asked[name].share_fraction) for name in _LIMITED if name in asked]
+    if len(set(of)) == 1:
+        return f"{listed(said)} for {of[0]} of requests{' at once' if question.goodput is not None else ''}"
+    whom = [f"for {share} of {'them' if place else 'requests'}" for place, share in enumerate(of)]
+    return listed([f"{one} {each}" for one, each in zip(said, whom, strict=True)])
+
+
+def _share(fraction: float) -> str:
+    return "half" if fraction == 1 / 2 else f"{100 * fraction:g}\u00a0%"
 
 
 def _no_surer(first: Offered, others: Sequence[Offered]) -> str:
@@ -124,7 +167,7 @@ def kept_words(one: Offered, subject: str = "") -> list[str]:
     --------
     >>> offer = {"name": "8 H200", "kept_probability": 0.64, "tightest_limit": "p95 ttft_s", "meets": None}
     >>> kept_words(offer)[0].replace(chr(160), " ")
-    '8 H200 keeps the promise with a chance of 64 %.'
+    '8 H200 keeps the limits with a chance of 64 %.'
     """
     chance, name = one["kept_probability"], subject or one["name"]
     if chance is None or chance >= CLEAR:
@@ -134,21 +177,18 @@ def kept_words(one: Offered, subject: str = "") -> list[str]:
     return [f"{name} {keeps(one)} with a chance of {chance_words(chance)}."]
 
 
-def keeps(one: Offered, limits: str = "") -> str:
+def keeps(one: Offered) -> str:
     """What it is that an offer keeps."""
-    if one["tightest_limit"]:
-        return "keeps the promise"
-    return f"keeps {limits or 'the limits'}" if one["meets"] else CARRIES
+    return "keeps the limits" if one["tightest_limit"] or one["meets"] else CARRIES
 
 
 #: What an offer without limits does.
 CARRIES = "carries the load"
 
 
-def _to_keep(one: Offered, limits: str = "") -> str:
-    """The same after "to"."""
-    said = keeps(one, limits)
-    return "carry the load" if said == CARRIES else f"keep {said.partition(' ')[2]}"
+def keep(one: Offered) -> str:
+    """The same after "to", and of more than one offer."""
+    return keeps(one).replace("keeps", "keep", 1).replace("carries", "carry", 1)
 
 
 def sure_words(one: Offered) -> str:
@@ -164,20 +204,23 @@ def sure_words(one: Offered) -> str:
     if chance is None:
         return ""
     if chance > _SURE:
-        return f"sure to {_to_keep(one)}"
-    return f"{'no' if chance < 1 - _SURE else f'{_article(chance)} {chance_words(chance)}'} chance to {_to_keep(one)}"
+        return f"sure to {keep(one)}"
+    return f"{'no' if chance < 1 - _SURE else f'{_article(chance)} {chance_words(chance)}'} chance to {keep(one)}"
 
 
-def headline(known: Sequence[Offered], best: Offered, n_refused: int) -> str:
+def headline(known: Sequence[Offered], n_refused: int) -> str:
     """The model, the offer to take with its cost, and how surely it keeps what is asked.
 
     None is called the cheapest where another is about as likely, and none keeps what is asked with 90 %.
     """
-    n = len(known) + n_refused
-    of, chance = format_count(n, "offer"), best["kept_probability"]
-    cost, surely = f"{paid(best)} {per(best)}", sure_words(best)
-    if chance is not None and chance >= CLEAR and n > 1:
-        said = f"{cost}, the cheapest of {of} that {keep(best)} in nine of ten cases"
+    best, n, n_sure = known[0], len(known) + n_refused, sum(map(is_sure, known))
+    of, cost, surely = format_count(n, "offer"), f"{paid(best)} {per(best)}", sure_words(best)
+    if is_sure(best) and n > 1:
+        which = f"the cheapest of {n_sure} offers that {keep(best)}"
+        if n_sure < n:
+            only = f"the only one of {of} that {keeps(best)}"
+            which = only if n_sure == 1 else f"the cheapest of {n_sure} (of {n}) offers that {keep(best)}"
+        said = f"{cost}, {which} in nine of ten cases"
     else:
         rank = f"the cheapest of {of}" if n > 1 else "the only offer"
         said = ", ".join([*([] if as_likely(known) else [rank]), f"{surely} for {cost}" if surely else cost])
@@ -187,86 +230,29 @@ def headline(known: Sequence[Offered], best: Offered, n_refused: int) -> str:
     return headline_words(f"{subject}{where}{best['label']}{own}", said, paid_ends(best), "USD")
 
 
-def keep(one: Offered) -> str:
-    """The same of more than one offer."""
-    return keeps(one).replace("keeps", "keep", 1).replace("carries", "carry", 1)
-
-
-def sized(one: Offered, gpus: int | None) -> str:
-    """An offer with so many GPUs of it."""
-    label, own = str(one["label"]), f"{one['gpus']}\u00a0"
-    if gpus is None or gpus == one["gpus"]:
-        return label
-    if label.startswith(own):
-        return f"{gpus}\u00a0{label.removeprefix(own)}"
-    return f"{format_count(gpus, 'GPU')} of {label}"
-
-
-def sure_usd(one: Offered) -> float | None:
-    """What an offer costs where it keeps what is asked with 90 %, as it is compared; None where it does not."""
-    chance, found = one["kept_probability"], one["at_90_percent"]
-    if chance is None:
-        return None
-    if chance >= CLEAR:
-        return REQUESTS * float(one["usd_per_request"]) if one["usd_per_month"] is None else float(one["usd_per_month"])
-    return float(found["usd_per_month"]) if found else None
-
-
-def in_order(known: Sequence[Offered]) -> list[Offered]:
-    """Offers as a reader chooses: the recommended one, those that keep what is asked by their cost, then the others."""
-    sure = {one["name"]: sure_usd(one) for one in known}
-    return sorted(known, key=lambda one: (not one["is_recommended"], sure[one["name"]] is None,
-                                          sure[one["name"]] or 0.0, one["rank"]))  # fmt: skip
-
-
-def sure_chance(one: Offered) -> str:
-    """With what chance the GPUs of 90 % keep what is asked; a simulated promise states no more than the 90 %."""
-    chance = one["kept_probability"]
-    return chance_words(chance if chance >= CLEAR else one["at_90_percent"]["kept_probability"])
-
-
-def sure_month(one: Offered) -> str:
-    """What the GPUs cost that keep what is asked with 90 %: so many GPUs, so many dollars."""
-    usd = sure_usd(one)
-    return NONE if usd is None else words(usd, "USD", one["digits"])
-
-
-def _next_best(known: Sequence[Offered]) -> Offered | None:
-    """The offer that keeps what is asked with 90 % for the least after the recommended one; None where none does."""
-    chosen, *others = in_order(known)
-    return next((one for one in others if sure_usd(one) is not None), None) if sure_usd(chosen) is not None else None
-
-
-def sized_sure(one: Offered) -> str:
-    """An offer with as many GPUs as keep what is asked with 90 %."""
-    found, chance = one["at_90_percent"], one["kept_probability"]
-    return sized(one, found["gpus"] if found and chance is not None and chance < CLEAR else one["gpus"])
-
-
-def tiles(known: Sequence[Offered], best: Offered) -> tuple[Tile, ...]:
+def tiles(known: Sequence[Offered]) -> tuple[Tile, ...]:
     """What to take, what comes next, what costs less, each with its chance; and the cost of requests."""
-    first, after = known[0], _next_best(known)
+    best, gamble = known[0], _gamble(known)
     out = [_tile(f"Recommended: {best['label']}" if len(known) > 1 else str(best["label"]), best)]
-    if after is not None:
-        cost = f"{sure_month(after)}\u00a0{per(after)}"
-        out.append(Tile(f"Next: {sized_sure(after)}", cost, f"{sure_chance(after)} chance to {_to_keep(after)}"))
-    if _is_gamble(first, best):
-        out.append(_tile(f"Cheaper: {counted(first)}", first))
+    if len(known) > 1 and is_sure(best) and is_sure(known[1]):
+        out.append(_tile(f"Next: {known[1]['label']}", known[1]))
+    if gamble is not None:
+        out.append(_tile(f"Cheaper: {counted(gamble)}", gamble))
     if best["usd_per_month"] is not None:
-        out.append(Tile("Per thousand requests", str(best["cost"]), interval_words(ends(best), "USD")))
+        out.append(Tile("Per thousand requests", figure_words(ends(best), "USD"), interval_words(ends(best), "USD")))
     return tuple(out)
 
 
-def _is_gamble(first: Offered, best: Offered) -> bool:
-    """Whether the cheapest at the medians costs less than what to take."""
-    return first["label"] != best["label"] and paid(first) != paid(best)
+def _gamble(known: Sequence[Offered]) -> Offered | None:
+    """The fewest GPUs that cost the least, where they cost less than the fleet to take."""
+    best, first = known[0], cheapest(known)
+    less: Offered = first["fewest"] if is_sure(best) and first["usd_per_month"] is not None else first
+    return less if less["label"] != best["label"] and paid(less) != paid(best) else None
 
 
 def _tile(label: str, one: Offered) -> Tile:
     chance = one["kept_probability"]
-    band = (
-        interval_words(paid_ends(one), "USD") if chance is None else f"{chance_words(chance)} chance to {_to_keep(one)}"
-    )
+    band = interval_words(paid_ends(one), "USD") if chance is None else f"{chance_words(chance)} chance to {keep(one)}"
     return Tile(label, f"{paid(one)}\u00a0{per(one)}", band)
 
 
@@ -278,11 +264,11 @@ def card(best: Offered) -> Card:
     return Card(best["label"], said, band and f"{band} {per(best)}")
 
 
-def context(known: Sequence[Offered], best: Offered, n_refused: int, workload: str) -> str:
+def context(known: Sequence[Offered], n_refused: int, workload: str) -> str:
     """How sure the choice is, what comes next, what costs less and keeps less; and what was compared."""
-    first, is_sure = known[0], sure_usd(choice(known)) is not None
+    best, first = known[0], cheapest(known)
     parts = (
-        _of_sure(known, best) if is_sure else [*_no_more(best), *(_tie(known) if as_likely(known) else _order(known))]
+        _of_sure(known) if is_sure(best) else [*_no_more(best), *(_tie(known) if as_likely(known) else _order(known))]
     )
     if first["kind"] == "api":
         own = next((one for one in known if one["kind"] != "api"), None)
@@ -293,14 +279,18 @@ def context(known: Sequence[Offered], best: Offered, n_refused: int, workload: s
     return " ".join([*parts, *([f"Compared: {served}."] if n > 1 else [f"Asked: {served}."] if served else [])])
 
 
-def _of_sure(known: Sequence[Offered], best: Offered) -> list[str]:
-    """The chance of the recommended fleet within which limits, the next, and the cheapest at the medians."""
-    first, after = known[0], _next_best(known)
-    gamble = _is_gamble(first, best) and first["kept_probability"] is not None
-    less = f"; {counted(first)} at {paid(first)}, with {chance_words(first['kept_probability'])}" if gamble else ""
-    limits = limits_words(best).removeprefix("the limits of ").removeprefix("the limit of ")
-    out = [f"It {f'keeps {limits}' if limits else keeps(best)} with {chance_words(best['kept_probability'])}{less}."]
-    return [*out, *([f"Next: {sized_sure(after)} at {sure_month(after)} {per(after)}."] if after is not None else [])]
+def _of_sure(known: Sequence[Offered]) -> list[str]:
+    """The chance of the recommended fleet within which limits, the cheapest at the medians, and the next."""
+    best, less = known[0], _gamble(known)
+    gamble = less is not None and less["kept_probability"] is not None
+    cheaper = (
+        f"; {counted(less)} at {paid(less)}, with {chance_words(less['kept_probability'])}" if less and gamble else ""
+    )
+    kept = f"keeps {best['limits']}" if best["limits"] else keeps(best)
+    out = [f"It {kept} with {chance_words(best['kept_probability'])}{cheaper}."]
+    if len(known) > 1 and is_sure(known[1]):
+        out.append(f"Next: {known[1]['label']} at {paid(known[1])} {per(known[1])}.")
+    return out
 
 
 def counted(one: Offered) -> str:
@@ -315,9 +305,9 @@ def _article(chance: float) -> str:
 
 def _order(known: Sequence[Offered]) -> list[str]:
     """How surely the first is the cheapest, or what its cost stands on; that it hardly keeps what is asked."""
-    first = known[0]
+    first, after = cheapest(known), next((one for one in known if one["rank"] == 2), None)
     chance = first["kept_probability"]
-    odds = [_odds(first["cheaper_than_next_probability"], known[1]["label"])] if len(known) > 1 else []
+    odds = [] if after is None else [_odds(first["cheaper_than_next_probability"], after["label"])]
     hardly = kept_words(first, "It" if odds else first["label"]) if chance is not None and chance < EVEN else []
     return [*(odds or _priced_as(first)), *hardly]
 
@@ -332,7 +322,7 @@ def _no_more(best: Offered) -> list[str]:
 
 def _tie(known: Sequence[Offered]) -> list[str]:
     """Which offer may be cheaper than the one to take, and how much less sure it is; or what is no worse."""
-    first, chosen, others = known[0], choice(known), as_likely(known)
+    first, chosen, others = cheapest(known), known[0], as_likely(known)
     if chosen is not first:
         surer, less_sure = (chance_words(one["kept_probability"]) for one in (chosen, first))
         cost = f"costs the same ({paid(first)})" if paid(first) == paid(chosen) else f"may be cheaper ({paid(first)})"

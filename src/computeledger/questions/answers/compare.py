@@ -130,6 +130,20 @@ class Compared:
             return None if served.kept_probability is None else 1.0
         return served.sure["usd_per_month"] / served.usd_per_month if served.sure and served.usd_per_month else None
 
+    def fleet(self) -> dict[str, Any]:
+        """The fleet to take of it: the GPUs that keep what is asked with 90 %; the fewest where no number does."""
+        served, ratio = self.served, self.sure_ratio or 1.0
+        sure = served.sure if ratio > 1 else None
+        low, high = self.priced.interval_usd if sure is None else self.priced.rent_interval_usd
+        return {
+            "gpus": sure["gpus"] if sure else served.gpus,
+            "kept_probability": sure["kept_probability"] if sure else served.kept_probability,
+            "usd_per_month": None if served.usd_per_month is None else served.usd_per_month * ratio,
+            "usd_per_request": served.usd_per_request * ratio,
+            "usd_per_request_p05": low * ratio,
+            "usd_per_request_p95": high * ratio if math.isfinite(high) else None,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Refused:
@@ -183,26 +197,9 @@ class CompareAnswer(Answer):
         del working
         rows = [self._row(place) for place in range(len(self.offers))]
         refused = [_asked_document(one.offer) | {"rank": None, "why": one.why} for one in self.without_answer]
-        return {"recommended": self._to_take(), "offers": [*rows, *refused], "break_even": self._break_even()}
-
-    def _to_take(self) -> dict[str, Any] | None:
-        """The recommended offer with as many GPUs as keep what is asked with a chance of 90 %, and what they cost."""
-        one = self.recommended
-        if one is None:
-            return None
-        served, ratio = one.served, one.sure_ratio or 1.0
-        sure = served.sure if ratio > 1 and served.sure else None
-        low, high = one.priced.interval_usd if sure is None else one.priced.rent_interval_usd
-        month = served.usd_per_month
-        return {
-            "offer": one.offer.name,
-            "gpus": sure["gpus"] if sure else served.gpus,
-            "kept_probability": sure["kept_probability"] if sure else served.kept_probability,
-            "usd_per_month": None if month is None else month * ratio,
-            "usd_per_request": served.usd_per_request * ratio,
-            "usd_per_request_p05": low * ratio,
-            "usd_per_request_p95": high * ratio if math.isfinite(high) else None,
-        }
+        best = self.recommended
+        recommended = best and {"offer": best.offer.name, **best.fleet()}
+        return {"recommended": recommended, "offers": [*rows, *refused], "break_even": self._break_even()}
 
     def _row(self, place: int) -> dict[str, Any]:
         """An offer with what it takes, and how it stands to the others."""
@@ -218,6 +215,7 @@ class CompareAnswer(Answer):
             **{_KEYS.get(name, name): value for name, value in asdict(one.served).items()},
             "usd_per_request_p05": low,
             "usd_per_request_p95": high if math.isfinite(high) else None,
+            "fleet": one.fleet(),
             "cheaper_than_next_probability": None if is_last else self.cheaper[place][place + 1],
             "cheaper_probability": {
                 name: chance for name, chance in zip(names, self.cheaper[place], strict=True) if name != names[place]

@@ -13,7 +13,7 @@ from computeledger.facts.load import bundled_system_id, model_ids, model_name, o
 from computeledger.fields import TEXT, fields_of
 from computeledger.interfaces.view import Cell
 from computeledger.interfaces.views import view_of
-from computeledger.interfaces.views.compare_words import in_order
+from computeledger.interfaces.views.compare_words import in_order, shown
 from computeledger.interfaces.web.ask import boxes_of_question
 from computeledger.interfaces.web.controls import TIME_PER_TOKEN, choices, control_of
 from computeledger.interfaces.web.plan_boxes import plan_text
@@ -152,7 +152,7 @@ def _view(answer: Answer) -> View:
     first, *others = view.tables
     if found.offers:
         offers = {one.offer.name: one.offer for one in found.offers}
-        ordered = in_order([one for one in answer.document["offers"] if one["rank"]])
+        ordered = in_order([shown({**one, "label": one["name"]}) for one in answer.document["offers"] if one["rank"]])
         links = [_on_serve(offers[one["name"]]) for one in ordered]
         rows = [[_linked(row[0], link), *row[1:]] for row, link in zip(first.rows, links, strict=True)]
         note = f"{first.note}; the name of an offer opens it on Serve".removeprefix("; ")
