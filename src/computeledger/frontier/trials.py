@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from computeledger.economics.prices.points import PricePoints, shipped_points
+from computeledger.economics.prices.points import PricePoints, open_models, shipped_points
 from computeledger.economics.quality.evaluations import evaluated_models, evaluated_prices
 from computeledger.frontier.capability import INDEX, rated_index
 from computeledger.frontier.closed_models import (
@@ -24,7 +24,7 @@ from computeledger.frontier.closed_models import (
     trained_models,
 )
 from computeledger.frontier.clues import learn
-from computeledger.frontier.trends import date_of
+from computeledger.frontier.trends import date_of, year_of
 
 Floats = NDArray[np.float64]
 
@@ -35,12 +35,17 @@ TRIED = ("price", "output speed", "release date", "benchmark scores", "GPU-hours
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """How well open models were told by some clues, of each those that are known: ``n`` models, ``held`` of them."""
+    """How well open models were told by some clues, of each those that are known: ``n`` models, ``held`` of them.
+
+    The last two are of total parameters, the others of active ones.
+    """
 
     clues: tuple[str, ...]
     n: int
     median_error_ratio: float
     held: int
+    median_error_ratio_total: float
+    held_total: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +54,37 @@ class Trial:
 
     name: str
     n_params_active: float
+    n_params_total: float
     found: dict[str, Floats]
     n_clues: int
 
     @property
     def error_ratio(self) -> float:
-        """Factor between the median and the truth, at least 1 [-]."""
-        return math.exp(abs(math.log(self.found["n_params_active"][2] / self.n_params_active)))
+        """Factor between the median of active parameters and the truth, at least 1 [-]."""
+        return _ratio(self.found["n_params_active"], self.n_params_active)
 
     @property
     def held(self) -> bool:
-        """Whether the 90 % interval holds the truth."""
-        return bool(self.found["n_params_active"][0] <= self.n_params_active <= self.found["n_params_active"][4])
+        """Whether the 90 % interval of active parameters holds the truth."""
+        return _holds(self.found["n_params_active"], self.n_params_active)
+
+    @property
+    def error_ratio_total(self) -> float:
+        """Factor between the median of total parameters and the truth, at least 1 [-]."""
+        return _ratio(self.found["n_params_total"], self.n_params_total)
+
+    @property
+    def held_total(self) -> bool:
+        """Whether the 90 % interval of total parameters holds the truth."""
+        return _holds(self.found["n_params_total"], self.n_params_total)
+
+
+def _ratio(quantiles: Floats, truth: float) -> float:
+    return math.exp(abs(math.log(quantiles[2] / truth)))
+
+
+def _holds(quantiles: Floats, truth: float) -> bool:
+    return bool(quantiles[0] <= truth <= quantiles[4])
 
 
 def median_sheet(points: PricePoints, name: str) -> tuple[float, float] | None:
@@ -148,8 +172,54 @@ def trials(left_out: Callable[[Trained], frozenset[str]] = itself, keep: tuple[s
         scraps, laws = scraps_of(one), fitted_laws(left_out(one))
         clues = [clue for clue in clues_of(scraps, laws) if not keep or clue.name in keep]
         found = figures(learn(prior_of(scraps, laws), clues), one.accelerator_id)
-        out.append(Trial(one.name, one.n_params_active, found, len(clues)))
+        out.append(Trial(one.name, one.n_params_active, one.n_params_total, found, len(clues)))
     return out
+
+
+def price_trials() -> list[Trial]:
+    """Every open model of known size with a price sheet, told by that price alone, no law having seen it.
+
+    Examples
+    --------
+    >>> found = price_trials()
+    >>> sum(one.held_total for one in found) / len(found) > 0.85
+    True
+    """
+    out = []
+    for name, one in open_models().items():
+        price = median_sheet(shipped_points(), name)
+        if price is not None:
+            laws, scraps = fitted_laws(frozenset({name})), Scraps(usd_per_mtok=price)
+            found = figures(learn(prior_of(scraps, laws), clues_of(scraps, laws)), scraps.accelerator_id)
+            out.append(Trial(name, one.n_params_active, one.n_params_total, found, 1))
+    return out
+
+
+#: Logarithm of the factor within which a price, of any seller and any time, counts as that of an open model (a choice).
+_LN_SAME = math.log(3.0)
+#: Years within which two days are the same.
+_SAME_DAY = 1.0 / 400.0
+
+
+def open_model_of(scraps: Scraps) -> Trained | None:
+    """The open model that scraps are of: its day of release, its chip, and about its price.
+
+    Examples
+    --------
+    >>> found = open_model_of(Scraps((0.27, 1.1), release_date="2024-12-26", accelerator_id="h800-sxm5-80gb"))
+    >>> found.name
+    'DeepSeek-V3'
+    >>> open_model_of(Scraps((0.27, 1.1), release_date="2024-12-26")) is None
+    True
+    """
+    for one in trained_models():
+        own, given = median_sheet(shipped_points(), one.name), scraps.usd_per_mtok
+        is_dated = scraps.release_date is not None and abs(year_of(scraps.release_date) - one.year) < _SAME_DAY
+        if not (is_dated and scraps.accelerator_id == one.accelerator_id and own and given):
+            continue
+        if max(abs(math.log(theirs / ours)) for theirs, ours in zip(given, own, strict=True)) <= _LN_SAME:
+            return one
+    return None
 
 
 @functools.cache
@@ -169,7 +239,9 @@ def tried_by(clues: tuple[str, ...]) -> Tried | None:
         return None
     found = [one for one in trials(keep=known) if one.n_clues]
     ratio = float(np.median([one.error_ratio for one in found]))
-    return Tried(known, len(found), ratio, sum(one.held for one in found))
+    of_total = float(np.median([one.error_ratio_total for one in found]))
+    held, held_total = (sum(getattr(one, name) for one in found) for name in ("held", "held_total"))
+    return Tried(known, len(found), ratio, held, of_total, held_total)
 
 
 def launch_trials(dated: bool) -> list[Trial]:
@@ -200,5 +272,5 @@ def launch_trials(dated: bool) -> list[Trial]:
             day = models[price.version].released if dated else None
             scraps = Scraps((price.usd_per_mtok_input, price.usd_per_mtok_output), price_date=day)
             found = figures(learn(prior_of(scraps, laws), clues_of(scraps, laws)), one.accelerator_id)
-            out.append(Trial(one.name, one.n_params_active, found, 1))
+            out.append(Trial(one.name, one.n_params_active, one.n_params_total, found, 1))
     return out

@@ -9,11 +9,11 @@ from typing import Any
 
 from computeledger.frontier.closed_models import CONFLICT
 from computeledger.interfaces.plots.clues import clues_figure
-from computeledger.interfaces.view import Card, Cell, Plot, Table, Tile, View, quantity_cell, quantity_table
+from computeledger.interfaces.view import Card, Cell, Plot, Table, Tile, View, cited, quantity_cell, quantity_table
 from computeledger.interfaces.views.evidence import sheet_evidence
 from computeledger.questions.answer import Quantity
 from computeledger.questions.answers.frontier.closed import ClosedModelAnswer
-from computeledger.questions.wording import figure_words, headline_words, interval_words, listed, percent, point
+from computeledger.questions.wording import figure_words, headline_words, interval_words, listed, percent, point, words
 
 _NAMES = {
     "n_params_active": ("Active parameters", "params"),
@@ -54,10 +54,13 @@ def view(answer: ClosedModelAnswer, working: bool) -> View:  # noqa: ARG001 (the
         main="n_params_active",
         evidence=sheet_evidence(found),
         headline=headline_words(f"A closed model{_told_by(found['clues'])}", size, active, "params"),
-        context=_context(found) if len(found["clues"]) > 1 else "",
+        context=f"{_context(found) if len(found['clues']) > 1 else ''}{_truth(found)}".strip(),
         tiles=tuple(_tile(found, key) for key in _NAMES),
         plots=(Plot("active", "What each clue says of the active parameters", caption, figure, "clues"),),
-        tables=(_clues(found), *_by_price(answer), *([_narrowing(found)] if found["would_narrow"] else [])),
+        tables=(
+            *_published(found), _clues(found), *_by_price(answer),
+            *([_narrowing(found)] if found["would_narrow"] else []),
+        ),
         facts=(("Dense, not a mixture of experts", f"with a probability of {percent(found['dense_probability'], 2)}"),
                ("Chip of the run", found["accelerator"])),
         grounds=tuple(f"assumed: {one}" for one in found["assumptions"]),
@@ -149,6 +152,32 @@ def _context(found: Mapping[str, Any]) -> str:
     if worst["agreement_probability"] >= _SURE:
         return f"The clues agree: the {worst['clue']} alone says {alone}, the others {others}, within chance."
     return f"The clues disagree: {_sides(found['clues'], worst)}. Treat {size} as a compromise."
+
+
+def _truth(found: Mapping[str, Any]) -> str:
+    """Where the clues are those of an open model: its published sizes, and what of it the ranges miss."""
+    known = found.get("published")
+    if known is None:
+        return ""
+    active, total = (words(known[key], "params") for key in ("n_params_active", "n_params_total"))
+    missed = [_NAMES[key][0].lower() for key in known["outside"]]
+    said = f"outside the range: {listed(missed)}" if missed else "all within the ranges"
+    return f" {known['model']} in truth: {active} active, {total} in all; {said}."
+
+
+def _published(found: Mapping[str, Any]) -> tuple[Table, ...]:
+    """What was published of the open model that the clues are of, beside what they say."""
+    known = found.get("published")
+    if known is None:
+        return ()
+    rows: list[list[str | Cell]] = [
+        [label, words(known[key], unit), quantity_cell(found[key], unit),
+         "outside" if key in known["outside"] else "inside", cited(known["source"], "")]
+        for key, (label, unit) in _NAMES.items() if key in known
+    ]  # fmt: skip
+    columns = (known["model"], "published #", "estimated #", "90 % range", "source")
+    note = "ranges are made to hold nine in ten truths: one in ten lies outside"
+    return (Table("Published beside estimated", columns, rows, "n_params_total", note, drops=("source",)),)
 
 
 def _sides(clues: Sequence[Mapping[str, Any]], worst: Mapping[str, Any]) -> str:

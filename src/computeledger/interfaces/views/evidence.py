@@ -331,7 +331,7 @@ def sheet_evidence(document: Document) -> Evidence:
     by = "these clues" if not rest else listed(tried["clues"])
     text = (
         f"Within a factor of {ratio:.2g} in half of {n} open models sized by {by}; {tried['held']} lie in their "
-        "90\u00a0% range."
+        f"90\u00a0% range (total parameters: {tried['median_error_ratio_total']:.2g}, {tried['held_total']})."
     )
     text += f" Not tried: {listed(rest)}." if rest else ""
     details = "Of each such clues as are known, and no law had seen the model."

@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from computeledger.arrays import Range, Uncertain
+import numpy as np
+
+from computeledger.arrays import Z_95, Range, Uncertain
 from computeledger.economics.prices.inversion import PriceClues, revealed_sizes
 from computeledger.economics.quality.drift import MARKET_DATE, market_drift
 from computeledger.economics.quality.value import years_between
@@ -14,12 +16,12 @@ from computeledger.errors import InputError, shown
 from computeledger.facts.load import load_accelerator
 from computeledger.fields import Given
 from computeledger.frontier.capability import fitted_capability, read_scores
-from computeledger.frontier.closed_models import ClosedModel, Floats, Pull, Scraps, infer
+from computeledger.frontier.closed_models import SPARSITY, ClosedModel, Floats, Pull, Scraps, fitted_laws, infer
 from computeledger.frontier.clues import WRONG, WRONG_RATIO
 from computeledger.frontier.epoch_files import checked_day
 from computeledger.frontier.narrowing import Narrowing, narrowings
 from computeledger.frontier.systems import system_of_accelerator
-from computeledger.frontier.trials import tried_by
+from computeledger.frontier.trials import open_model_of, tried_by
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.questions.answer import Answer, Quantity, from_python
 from computeledger.questions.document import document
@@ -104,9 +106,22 @@ class ClosedModelAnswer(Answer):
             "conflicts": list(self.conflicts),
             "would_narrow": [document(one) for one in self.narrowings],
             "assumptions": self._assumptions(),
+            **self._published(),
             **self._tried(),
             **self._alike(),
         }
+
+    def _published(self) -> dict[str, Any]:
+        """What is known of the open model that the clues are of, and which of it lies outside the 90 % range."""
+        one = open_model_of(self.scraps)
+        if one is None:
+            return {}
+        known = {name: float(value) for name in ("n_params_active", "n_params_total", "tokens", "gpu_hours")
+                 if (value := getattr(one, name)) is not None}  # fmt: skip
+        ends = self.result.quantiles
+        outside = [name for name, value in known.items() if not ends[name][0] <= value <= ends[name][4]]
+        said = {"model": one.name, **known, "outside": outside, "source": one.source, "locator": one.locator}
+        return {"published": said}
 
     def _tried(self) -> dict[str, Any]:
         """How well open models of known size were told by the same clues, where that was tried."""
@@ -137,6 +152,7 @@ class ClosedModelAnswer(Answer):
             _WRONG_WORDS,
             "a figure without a range is good for a factor of 1.2 either way (90 %)",
             f"a GPU-hour costs ${_plain(asked.gpu_price)}",
+            _sparsity_words(),
         ]
         if asked.price is not None:
             out.append(f"it is sold at {_plain(asked.premium)} times the open market's price")
@@ -162,6 +178,18 @@ class ClosedModelAnswer(Answer):
             f"a model's price on the open market falls {-math.expm1(drift.per_year):.0%} a year (±{drift.error:.0%}, "
             f"{drift.n_versions} open models from their launch on): prices of {listed} count {now:.2f} times today"
         )
+
+
+def _sparsity_words() -> str:
+    """How many times its active parameters a model is taken to store."""
+    prior = fitted_laws().prior
+    place = int(np.argmax(prior.covariance[:, SPARSITY, SPARSITY]))
+    mean, spread = prior.mean[place, SPARSITY], math.sqrt(prior.covariance[place, SPARSITY, SPARSITY])
+    low, middle, high = (math.exp(mean + sign * Z_95 * spread) for sign in (-1.0, 0.0, 1.0))
+    return (
+        f"a mixture of experts stores {middle:.2g} times its active parameters ({low:.2g} to {high:.2g}, 90 %), as "
+        f"open ones do; before any clue a model is one with a probability of {prior.weight[place]:.0%}"
+    )
 
 
 def _plain(value: Uncertain) -> str:
