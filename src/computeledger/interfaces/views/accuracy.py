@@ -154,9 +154,9 @@ def _context_of_all(answer: AccuracyAnswer, document: Document) -> str:
     errors = document["by_workload"]
     held = sorted(errors[name]["coverage_90"] for name in (*COUNTED, "first_token"))
     return (
-        f"Half of {document['n_times']:,} times and {errors['first_token']['n']:,} first tokens, each left out of its "
-        f"fit, lie within it; {percent(held[0], 2)} to {percent(held[-1], 2)} lie in their 90\u00a0% range "
-        f"(local engines {percent(errors['local_token']['coverage_90'], 2)}; {_worst_group(answer)})."
+        f"Half of {document['n_times']:,} times and {errors['first_token']['n']:,} first tokens, left out of the "
+        f"fit, lie within it; {percent(held[0], 2)} to {percent(held[-1], 2)} in their 90\u00a0% range; worst: "
+        f"{_worst_group(answer)}."
     )
 
 
@@ -171,7 +171,7 @@ def _worst_group(answer: AccuracyAnswer) -> str:
         for one in each.values()
         if one["n"] >= _GROUP
     )
-    return f"the worst group below, {_value(column, value)}, {percent(held, 2)}"
+    return f"{_value(column, value)}, {percent(held, 2)}"
 
 
 def _tiles_of_all(document: Document) -> tuple[Tile, ...]:

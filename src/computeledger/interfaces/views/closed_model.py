@@ -54,7 +54,7 @@ def view(answer: ClosedModelAnswer, working: bool) -> View:  # noqa: ARG001 (the
         main="n_params_active",
         evidence=sheet_evidence(found),
         headline=headline_words(f"A closed model{_told_by(found['clues'])}", size, active, "params"),
-        context=f"{_context(found) if len(found['clues']) > 1 else ''}{_truth(found)}".strip(),
+        context=f"{_truth(found)}{_context(found) if len(found['clues']) > 1 else ''}".strip(),
         tiles=tuple(_tile(found, key) for key in _NAMES),
         plots=(Plot("active", "What each clue says of the active parameters", caption, figure, "clues"),),
         tables=(
@@ -162,7 +162,7 @@ def _truth(found: Mapping[str, Any]) -> str:
     active, total = (words(known[key], "params") for key in ("n_params_active", "n_params_total"))
     missed = [_NAMES[key][0].lower() for key in known["outside"]]
     said = f"outside the range: {listed(missed)}" if missed else "all within the ranges"
-    return f" {known['model']} in truth: {active} active, {total} in all; {said}."
+    return f"{known['model']} in truth: {active} active, {total} in all; {said}. "
 
 
 def _published(found: Mapping[str, Any]) -> tuple[Table, ...]:

@@ -331,10 +331,13 @@ def sheet_evidence(document: Document) -> Evidence:
     by = "these clues" if not rest else listed(tried["clues"])
     text = (
         f"Within a factor of {ratio:.2g} in half of {n} open models sized by {by}; {tried['held']} lie in their "
-        f"90\u00a0% range (total parameters: {tried['median_error_ratio_total']:.2g}, {tried['held_total']})."
+        f"90\u00a0% range."
     )
     text += f" Not tried: {listed(rest)}." if rest else ""
-    details = "Of each such clues as are known, and no law had seen the model."
+    details = (
+        "Of each such clues as are known, and no law had seen the model. Total parameters: within a factor of "
+        f"{tried['median_error_ratio_total']:.2g} in half of them; {tried['held_total']} lie in their range."
+    )
     return replace(price, text=text, details=" ".join(part for part in (details, by_price, price.details) if part))
 
 
