@@ -155,7 +155,7 @@ def _view(answer: Answer) -> View:
         ordered = in_order([shown({**one, "label": one["name"]}) for one in answer.document["offers"] if one["rank"]])
         links = [_on_serve(offers[one["name"]]) for one in ordered]
         rows = [[_linked(row[0], link), *row[1:]] for row, link in zip(first.rows, links, strict=True)]
-        note = f"{first.note}; the name of an offer opens it on Serve".removeprefix("; ")
+        note = f"{first.note}; the name of an offer opens it on Serve, with the fewest GPUs".removeprefix("; ")
         first = dataclasses.replace(first, rows=rows, note=note)
     blocks = (("OFFERS.toml", answer.plan or ""),)
     return dataclasses.replace(view, tables=(first, *others), blocks=blocks, grounds=view.grounds[:1])
