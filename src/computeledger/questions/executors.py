@@ -73,7 +73,7 @@ class _Worker(SpawnProcess):
         main = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")
         try:
-            with _deaf_to_interrupts():
+            with deaf_to_interrupts():
                 super().start()
         finally:
             sys.modules["__main__"] = main
@@ -85,7 +85,7 @@ class _Worker(SpawnProcess):
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
+def deaf_to_interrupts() -> Iterator[None]:
     """What starts here inherits it, so that Ctrl-C does not strike in its imports."""
     if threading.current_thread() is not threading.main_thread():  # only the main thread may say what a signal does
         yield

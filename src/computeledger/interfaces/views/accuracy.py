@@ -144,7 +144,7 @@ def _is_overview(question: AccuracyQuestion) -> bool:
 def _headline_of_all(document: Document) -> str:
     errors = document["by_workload"]
     return headline_words(
-        "Typical error",
+        "Median error",
         ", ".join(f"\u00b1{percent(errors[name]['median_abs_error'], 2)} {_TIMES[name][0]}" for name in _FIRST),
     )
 

@@ -6,7 +6,6 @@ process takes its place, so no question can hold a processor or memory for longe
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import multiprocessing
 import os
@@ -15,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
@@ -25,6 +24,7 @@ from typing import NamedTuple
 from computeledger.interfaces.web.ahead import Ahead, Answer, Context
 from computeledger.interfaces.web.answers import Question, Reply, answered, failed
 from computeledger.progress import Progress, StoppedError, listening
+from computeledger.questions.executors import deaf_to_interrupts
 from computeledger.simulation.serving.clock import compile_ahead
 from computeledger.units import KIB, MIB
 
@@ -216,21 +216,9 @@ def _copies_of_a_loaded_process() -> Context:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
-    with _deaf_to_interrupts():  # what starts here inherits it, so that Ctrl-C does not strike in its imports
+    with deaf_to_interrupts():  # what starts here inherits it, so that Ctrl-C does not strike in its imports
         forkserver.ensure_running()
     return context
-
-
-@contextlib.contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():  # only the main thread may say what a signal does
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _work(pipe: Connection, answer: Answer, memory_bytes: int) -> None:

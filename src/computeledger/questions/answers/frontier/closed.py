@@ -185,9 +185,9 @@ def _sparsity_words() -> str:
     prior = fitted_laws().prior
     place = int(np.argmax(prior.covariance[:, SPARSITY, SPARSITY]))
     mean, spread = prior.mean[place, SPARSITY], math.sqrt(prior.covariance[place, SPARSITY, SPARSITY])
-    low, middle, high = (math.exp(mean + sign * Z_95 * spread) for sign in (-1.0, 0.0, 1.0))
+    low, median, high = (math.exp(mean + sign * Z_95 * spread) for sign in (-1.0, 0.0, 1.0))
     return (
-        f"a mixture of experts stores {middle:.2g} times its active parameters ({low:.2g} to {high:.2g}, 90 %), as "
+        f"a mixture of experts stores {median:.2g} times its active parameters ({low:.2g} to {high:.2g}, 90 %), as "
         f"open ones do; before any clue a model is one with a probability of {prior.weight[place]:.0%}"
     )
 
