@@ -13,8 +13,8 @@
 # make wheel     source distribution and wheel, in dist/: the same bytes for the same commit
 # make sbom      what that wheel installs, as a bill of materials (CycloneDX), in dist/
 # make nightly   accuracy of the answers and age of the facts, in artifacts/nightly/
-# make release-check TAG=v0.1.0  do the package, the citation and the changelog name the version of a tag
-# make docs-version TAG=v0.1.0 PAGES=FOLDER  the built site in a folder of its version, and as latest
+# make release-check TAG=v1.0.0  do the package, the citation and the changelog name the version of a tag
+# make docs-version TAG=v1.0.0 PAGES=FOLDER  the built site in a folder of its version, and as latest
 # make clean     remove what the above made
 #
 # Needs Python 3.11 or newer with venv (Debian: python3 and python3-venv), make and git.

@@ -1,7 +1,7 @@
 """Releases and their documentation: what a tag must agree with, and the built site in a folder of its version.
 
-``check v0.1.0``: the tag, the package, the citation and the changelog name one version. ``put v0.1.0 site PAGES``: the
-site becomes PAGES/0.1.0, PAGES/latest where it is the newest, and a line of the list of versions.
+``check v1.0.0``: the tag, the package, the citation and the changelog name one version. ``put v1.0.0 site PAGES``: the
+site becomes PAGES/1.0.0, PAGES/latest where it is the newest, and a line of the list of versions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def numbers(version: str) -> tuple[int, ...]:
     """Parts of a version, in the order of versions."""
     found = _VERSION.fullmatch(version)
     if found is None:
-        raise SystemExit(f"{version!r}: expected three numbers, such as 0.1.0")
+        raise SystemExit(f"{version!r}: expected three numbers, such as 1.0.0")
     return tuple(map(int, found.groups()))
 
 

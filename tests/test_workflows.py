@@ -51,14 +51,22 @@ def test_a_workflow_is_one(path: Path) -> None:
     jsonschema.validate(workflow(path), get_builtin_schema("vendor.github-workflows"))
     for step in steps(path):
         assert set(step) & {"uses", "run"}
-        assert re.search(r"@[\w/.]+$", step.get("uses", "a@v1")), "an action names its version"
+        assert re.fullmatch(r"[\w/.-]+@[0-9a-f]{40}", step.get("uses", "a@" + "0" * 40)), "an action is pinned to a commit"
         for line in step.get("run", "").splitlines():
             assert shlex.split(line)[0] in {"make", *_ALSO}, (
                 "what runs is a target of the Makefile, so that it runs here"
             )
+    for line in path.read_text("utf-8").splitlines():
+        assert "uses:" not in line or re.search(r"# v\d+(\.\d+)+$", line), "a pinned action says its version"
     assert "permissions" in workflow(path)
     assert all("timeout-minutes" in job for job in workflow(path)["jobs"].values())
     assert "secrets." not in path.read_text("utf-8"), "publishing is trusted, not given a secret"
+
+
+def test_pinned_actions_are_kept_up_to_date() -> None:
+    asked = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text("utf-8"))
+    jsonschema.validate(asked, get_builtin_schema("vendor.dependabot"))
+    assert {each["package-ecosystem"] for each in asked["updates"]} == {"github-actions"}
 
 
 def test_every_target_of_a_workflow_exists() -> None:
@@ -139,9 +147,11 @@ def test_the_container_has_no_root_and_starts_a_command_that_exists() -> None:
     assert extras is not None and set(extras[1].split(",")) <= set(PROJECT["optional-dependencies"])
     assert json.loads(told["ENTRYPOINT"]) == ["computeledger"]
     name, *arguments = json.loads(told["CMD"])
-    command = cli.get_command(click.Context(cli), name)
+    # a command keeps the names of its help option from its first context: that of the program has both
+    program = click.Context(cli, **cli.context_settings)
+    command = cli.get_command(program, name)
     assert command is not None
-    options = command.make_context(name, arguments).params
+    options = command.make_context(name, arguments, parent=program).params
     assert (options["host"], options["port"], options["no_browser"]) == ("0.0.0.0", int(told["EXPOSE"]), True)  # noqa: S104 (inside)
     ignored = (ROOT / ".containerignore").read_text("utf-8").split()
     copied = {
