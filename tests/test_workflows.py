@@ -51,7 +51,7 @@ def test_a_workflow_is_one(path: Path) -> None:
     jsonschema.validate(workflow(path), get_builtin_schema("vendor.github-workflows"))
     for step in steps(path):
         assert set(step) & {"uses", "run"}
-        assert re.fullmatch(r"[\w/.-]+@[0-9a-f]{40}", step.get("uses", "a@" + "0" * 40)), "an action is pinned to a commit"
+        assert re.fullmatch(r"[\w/.-]+@[0-9a-f]{40}", step.get("uses", "a@" + "0" * 40)), "an action names a commit"
         for line in step.get("run", "").splitlines():
             assert shlex.split(line)[0] in {"make", *_ALSO}, (
                 "what runs is a target of the Makefile, so that it runs here"
