@@ -73,7 +73,7 @@ def test_what_does_not_hold_has_plain_words() -> None:
 
 def test_the_headline_counts_every_number_and_a_number_too_high_stands_right() -> None:
     view = cl.claims().view()
-    whole, *parts = [int(one) for one in re.findall(r"\b\d+\b(?! texts)", view.headline)]
+    whole, *parts = [int(one) for one in re.findall(r"(?<!\()\b\d+\b", view.headline)]
     assert whole == sum(parts) == len(CLAIMS)
     tally = next(one for one in view.plots if one.name == "verdicts")
     assert "authors, dates and links are not part of the data" in tally.caption

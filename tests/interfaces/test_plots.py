@@ -206,7 +206,7 @@ def contrast(one: str, other: str) -> float:
 
 _MEANT = {
     *palette.PHASES.values(), *palette.BOUNDS.values(), *palette.VERDICTS.values(), *palette.MEMORY.values(),
-    *palette.SERIES, palette.CHOSEN, palette.OTHER,
+    *palette.SERIES, palette.CHOSEN, palette.OTHER, palette.GOOD_BY_ITSELF,
 }  # fmt: skip
 
 

@@ -18,6 +18,8 @@ BOUNDS: Mapping[str, str] = {
 }  # fmt: skip
 #: What is right, what holds on a condition, what is not: more than planned, what does not fit, work that is lost.
 GOOD, CONDITIONAL, BAD = "#2E8540", "#A67C00", "#C22F2F"
+#: What is right as far as its own inputs are.
+GOOD_BY_ITSELF = "#5C9B6A"
 #: What was asked for, or chosen of several; what it is chosen of, and what nothing is said of.
 CHOSEN, OTHER = "#7B5BD6", "#7A838D"
 #: Quantities of one kind, and series without a meaning of their own: marks, dashes and a legend tell them apart.

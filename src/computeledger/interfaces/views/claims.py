@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from computeledger.interfaces.plots.claims import off_words, ratios_figure, tally_figure
-from computeledger.interfaces.plots.palette import BAD, CONDITIONAL, GOOD, VERDICTS
+from computeledger.interfaces.plots.palette import BAD, CONDITIONAL, GOOD, GOOD_BY_ITSELF, VERDICTS
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.working import ground_words
 from computeledger.questions.answer import Answer
@@ -51,8 +51,9 @@ _RATIOS = (
     "Tap or point at a mark for the claim and the reason."
 )
 _TALLY = (
-    "The texts go by their subject: authors, dates and links are not part of the data, and each claim is restated in "
-    "our words."
+    "Own inputs: the formula gives what was said from the text's own figures, whether or not these are right. The "
+    "texts go by their subject; authors, dates and links are not part of the data, and each claim is restated in our "
+    "words."
 )
 #: What a reader calls each of the source documents.
 _DOCUMENTS = {
@@ -66,7 +67,7 @@ _DOCUMENTS = {
 _KINDS = {"identity": "sums", "empirical": "figures about the world", "estimate": "estimates"}
 #: By column of verdicts: the label of its tile, and what it means.
 _MEANINGS = {
-    "hold": ("Hold", "the formula gives what was said"),
+    "hold": ("Hold", ""),
     "on a condition": ("On a condition", "true only under a named condition"),
     "do not hold": ("Do not hold", "the formula gives something else"),
     "cannot be checked": ("Cannot be checked", "too little is stated, or it is an input"),
@@ -77,6 +78,11 @@ _COLUMNS = {
     "hold": ("holds",), "on a condition": ("holds_if",), "do not hold": ("fails",),
     _UNDECIDED: ("derived", "input", "not_checkable"),
 }  # fmt: skip
+#: What those that hold rest on, in a legend, with the colour of each.
+_BASES = {
+    "published facts": ("hold by published facts", GOOD),
+    "its own premises": ("hold on own inputs", GOOD_BY_ITSELF),
+}
 #: Up to this many claims come with their working unasked.
 _WITH_WORKING = 4
 #: What a count is of, where it is many.
@@ -96,9 +102,8 @@ def view(answer: Answer, working: bool) -> View:
     return View(
         title="Claims, recomputed",
         headline=_headline(claims, document["counts"]),
-        context=_furthest_words(claims) or _texts_words(claims),
-        notes=_rest_on(document["counts"]),
-        tiles=() if len({one["verdict"] for one in claims}) == 1 else _tiles(document["counts"]["verdicts"]),
+        context=_WHY if is_all else _furthest_words(claims) or _texts_words(claims),
+        tiles=() if len({one["verdict"] for one in claims}) == 1 else _tiles(document["counts"]),
         plots=() if few else _plots(claims),
         tables=(
             *((_table(claims, is_all),) if claims else ()),
@@ -112,17 +117,22 @@ def view(answer: Answer, working: bool) -> View:
     )
 
 
-def _tiles(number: Mapping[str, int]) -> tuple[Tile, ...]:
-    """How many claims have which verdict, and what that means."""
-    counts = {said: sum(number[kind] for kind in kinds) for said, kinds in _COLUMNS.items()}
-    return tuple(Tile(_MEANINGS[said][0], str(n), _MEANINGS[said][1]) for said, n in counts.items() if n)
+def _tiles(counts: Mapping[str, Mapping[str, int]]) -> tuple[Tile, ...]:
+    """How many claims have which verdict, and what that means; of those that hold, what they were checked against."""
+    number, by = counts["verdicts"], counts["holds_by"]
+    held = f"{by['published_facts']} by published facts, {by['own_premises']} on their own inputs"
+    found = {said: sum(number[kind] for kind in kinds) for said, kinds in _COLUMNS.items()}
+    return tuple(Tile(_MEANINGS[said][0], str(n), _MEANINGS[said][1] or held) for said, n in found.items() if n)
 
 
 def _plots(claims: Sequence[Mapping[str, Any]]) -> tuple[Plot, ...]:
     """How far off the claims are, then verdicts and conclusions by document."""
-    verdicts = {said: (said, VERDICTS[kinds[0]]) for said, kinds in _COLUMNS.items()}
+    verdicts = _BASES | {said: (said, VERDICTS[kinds[0]]) for said, kinds in _COLUMNS.items() if kinds != ("holds",)}
     kind_of = {kind: said for said, kinds in _COLUMNS.items() for kind in kinds}
-    found = [(_DOCUMENTS[one["document"]], kind_of[one["verdict"]]) for one in claims]
+    found = [
+        (_DOCUMENTS[one["document"]], one["basis"] if one["verdict"] == "holds" else kind_of[one["verdict"]])
+        for one in claims
+    ]
     reached = [(_DOCUMENTS[one["document"]], one["conclusion"]["verdict"]) for one in claims]
     out = []
     if any(one["verdict"] in _JUDGED and ratio_of(one) for one in claims):
@@ -144,15 +154,15 @@ def _headline(claims: Sequence[Mapping[str, Any]], counts: Mapping[str, Mapping[
         said = ", ".join(one for one in (_VERDICTS[claims[0]["verdict"]][1], _both(claims[0])) if one != _NOTHING)
         return headline_words(f"Claim {claims[0]['id']}", said)
     n_documents = len({one["document"] for one in claims})
-    subject = f"{format_count(len(claims), 'number')} from {format_count(n_documents, 'text')} on compute"
+    subject = f"{format_count(len(claims), 'number')} on AI compute"
     if len({one["verdict"] for one in claims}) == 1:
-        return f"{subject} {_VERDICTS[claims[0]['verdict']][1 if len(claims) == 1 else 2]}"
-    return headline_words(subject, _counts(counts["verdicts"]))
+        return f"{subject} from {format_count(n_documents, 'text')} {_VERDICTS[claims[0]['verdict']][2]}"
+    return headline_words(subject, _counts(counts))
 
 
-def _counts(number: Mapping[str, int]) -> str:
+def _counts(counts: Mapping[str, Mapping[str, int]]) -> str:
     """How many hold, on a condition, or not, and how many cannot be checked: the sum is all of them."""
-    said = []
+    said, number, published = [], counts["verdicts"], counts["holds_by"]["published_facts"]
     for words, kinds in _COLUMNS.items():
         n = sum(number[kind] for kind in kinds)
         if n and words == _UNDECIDED:
@@ -160,7 +170,8 @@ def _counts(number: Mapping[str, int]) -> str:
         elif n:
             _, one, several, _ = _VERDICTS[kinds[0]]
             one, several = _AFTER.get(kinds[0], (one, several)) if said else (one, several)
-            said.append(f"{n} {one if n == 1 else several}")
+            by = f" ({published} by published facts)" if kinds == ("holds",) and 0 < published < n else ""
+            said.append(f"{n} {one if n == 1 else several}{by}")
     return ", ".join(said) or "none of this kind"
 
 
@@ -195,17 +206,13 @@ def _texts_words(claims: Sequence[Mapping[str, Any]]) -> str:
     return f"From {listed([*kinds, *([on] if on else [])])}." if len(claims) > 1 else ""
 
 
+#: What the texts are, and what they are good for.
+_WHY = (
+    "From a thread, a lecture and three texts that began this project. Plans rest on such numbers: check one before "
+    "you use it."
+)
 #: What the name of a text may begin with.
 _KINDS_OF_TEXT = ("thread", "lecture")
-
-
-def _rest_on(counts: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
-    """What those that hold rest on."""
-    by = counts["holds_by"]
-    if sum(by.values()) <= 1:
-        return ()
-    facts, own = by["published_facts"], by["own_premises"]
-    return (f"{facts} of those that hold rest on published facts, {own} on their own premises",)
 
 
 def _by_document(claims: Sequence[Mapping[str, Any]], is_all: bool) -> Table:

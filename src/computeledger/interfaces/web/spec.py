@@ -49,7 +49,10 @@ _BESIDE_LABEL = 12
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """One thing that a reader may change; what stands between several choices in one box is ``several``."""
+    """One thing that a reader may change; what stands between several choices in one box is ``several``.
+
+    ``renamed`` has the choices of older addresses and of commands with what they are called on the page.
+    """
 
     name: str
     label: str
@@ -62,6 +65,7 @@ class Control:
     whole: bool = False
     choices: tuple[str, ...] = ()
     choice_of: Callable[[str], str] | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
     several: str = ""
     blank: str = "searched"
     is_power: bool = False
@@ -111,7 +115,8 @@ class Page:
 
     The control that ``search`` names stands above the answer, with the presets as examples, instead of beside it.
 
-    ``short`` is the question in so few words that they stand in one line beside the title on a phone.
+    ``short`` is the question in so few words that they stand in one line beside the title on a phone; ``opener`` is
+    what the button says there that opens the controls.
 
     ``read`` takes a text that is pasted, and the system that its box names, to values of boxes and what is said of it.
     Groups whose controls are named ``1.system``, ``2.system`` and so on are slots: a reader adds and removes them, an
@@ -131,6 +136,7 @@ class Page:
     slot_examples: tuple[str, ...] = ()
     section: str = ""
     short: str = ""
+    opener: str = "Change the scenario"
     search: str = ""
     is_ahead: bool = False
 
@@ -178,7 +184,7 @@ def checked(page: Page, query: Mapping[str, str]) -> Values:
     out = {name: query.get(name, defaults[name]).strip() for name in known}
     unchosen = [name for name, one in known.items() if one.kind == "choice" and not out[name] and "" not in one.choices]
     out |= {name: defaults[name] for name in unchosen}
-    out = {name: _choice(known[name], text) for name, text in out.items()}
+    out = {name: _choice(known[name], known[name].renamed.get(text, text)) for name, text in out.items()}
     for name, text in out.items():
         _check(known[name], text)
     return {name: text for name, text in out.items() if text}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from computeledger.interfaces.view import View
 from computeledger.interfaces.views import view_of
 from computeledger.interfaces.web.ask import ask_question
@@ -9,6 +12,22 @@ from computeledger.interfaces.web.controls import controls_of
 from computeledger.interfaces.web.spec import EVIDENCE, Answer, Page, Values
 from computeledger.questions.answers.claims import answer_claims
 from computeledger.questions.claims import ClaimsQuestion
+
+#: Verdicts on a number and on a conclusion, as the boxes and the address say them.
+_VERDICTS = {
+    "holds": "holds", "holds_if": "holds on a condition", "fails": "does not hold", "derived": "derived by us",
+    "input": "taken as given", "not_checkable": "too little stated",
+}  # fmt: skip
+_CONCLUSIONS = {
+    "stands": "stands", "falls": "falls", "does_not_follow": "does not follow", "not_judged": "not judged",
+}  # fmt: skip
+
+
+def _in_words(names: Mapping[str, str], said: str) -> dict[str, Any]:
+    """The look of a box whose choices are words; those of the command are read too."""
+    return {"choices": ("", *names.values()), "renamed": {key: name for key, name in names.items() if key != name},
+            "help": said}  # fmt: skip
+
 
 _CONTROLS = controls_of(
     ClaimsQuestion,
@@ -19,15 +38,20 @@ _CONTROLS = controls_of(
             "help": "",
             "blank": "words of a claim or its reason, such as B200",
         },
-        "verdict": {},
-        "conclusion": {},
+        "verdict": _in_words(_VERDICTS, "Whether the number holds."),
+        "conclusion": _in_words(_CONCLUSIONS, "Whether what the text concludes from it stands."),
         "ids": {"name": "id", "kind": "text", "help": "Its id, such as C030."},
     },
 )
 
 
 def _answer(values: Values, working: bool) -> Answer:
-    return ask_question("claims", ClaimsQuestion, answer_claims, values, working, argument="id")
+    coded = {
+        name: next((code for code, said in names.items() if said == values[name]), values[name])
+        for name, names in (("verdict", _VERDICTS), ("conclusion", _CONCLUSIONS))
+        if name in values
+    }
+    return ask_question("claims", ClaimsQuestion, answer_claims, values | coded, working, argument="id")
 
 
 def _view(answer: Answer) -> View:
@@ -35,11 +59,11 @@ def _view(answer: Answer) -> View:
 
 
 PAGE = Page(
-    "claims", "Claims", "Do the numbers in five texts on compute hold?", _CONTROLS, _answer, _view,
-    short="Do the numbers in five texts hold?", section=EVIDENCE,
+    "claims", "Claims", "Can you trust the round numbers on AI compute?", _CONTROLS, _answer, _view,
+    short="Can you trust round numbers?", section=EVIDENCE, opener="Filter the claims",
     search="words",
-    presets={"Every claim": {}, "What does not hold": {"verdict": "fails"},
-             "What holds on a condition": {"verdict": "holds_if"},
+    presets={"Every claim": {}, "What does not hold": {"verdict": "does not hold"},
+             "What holds on a condition": {"verdict": "holds on a condition"},
              "Conclusions that fall": {"conclusion": "falls"},
-             "Conclusions that do not follow": {"conclusion": "does_not_follow"}},
+             "Conclusions that do not follow": {"conclusion": "does not follow"}},
 )  # fmt: skip

@@ -19,6 +19,7 @@ import { named, picture, save } from "./taking.js";
 import { differences, overlay } from "./comparing.js";
 import { keptScenarios, MOST_COMPARED, read as readScenario, written as writtenScenario } from "./scenarios.js";
 import { foldsOnPhone, further, MOST_TILES } from "./folds.js";
+import { keepEven } from "./evening.js";
 import { groupsOf } from "./groups.js";
 import { editionNotice, isOwnHost, sharing, wholeAddress } from "./sharing.js";
 import { rests, tellState, updating } from "./state.js";
@@ -57,8 +58,8 @@ function fillBoxes(query) {
   remember();
 }
 
-function put(name, text) {
-  const field = box(name);
+function put(name, said) {
+  const field = box(name), { renamed } = controls.get(name), text = Object.hasOwn(renamed, said) ? renamed[said] : said;
   if (field.type === "checkbox") field.checked = text === "on";
   else field.value = text;
   // a word that is no choice stays visible, and the server says what is allowed
@@ -460,6 +461,7 @@ function draw(place, view, other, heading) {
     canvas.setAttribute("aria-label", `${one.title}. ${one.caption}`);
     want(canvas, one.figure);
   });
+  keepEven(place.querySelector(".plots"));
   const blocks = view.blocks.map(([title, text]) => element("section", {}, element("details", { class: "detail" }, element("summary", {}, element("h2", {}, title)), element("pre", {}, text))));
   fill(place.querySelector(".tables"), view.tables, place.id === "pinned" ? ", compared with" : "", why, blocks);
   place.querySelector(".facts").replaceChildren(...view.facts.flatMap(([label, text]) => [element("dt", {}, label), element("dd", {}, text)]));
