@@ -75,8 +75,7 @@ def _titled(figure: Spec, values: Sequence[float], title: str) -> Spec:
     """A figure whose axis has its name, and begins at zero where all of it can be told apart from there."""
     layout = figure["layout"]
     if min(values) > 0 and max(values) / min(values) <= _MOST_LINEAR:
-        layout["xaxis"] = {"range": [0, 1.05 * max(values)], "nticks": 6, "tickprefix": "$", "fixedrange": True,
-                           "zeroline": True, "ticklabeloverflow": "allow"}  # fmt: skip
+        layout["xaxis"] = parts.zero_axis(max(values), "USD")
     else:
         title = f"{title}, ratios as distances"
     layout["xaxis"]["title"] = {"text": title}

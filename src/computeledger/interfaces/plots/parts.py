@@ -41,6 +41,7 @@ def template(dark: bool = False) -> Spec:
     """
     ink, grid, card = ("#E6E9EC", "#31383F", "#1D2227") if dark else ("#1B2026", "#E1E4E7", "#FFFFFF")
     axis = {"gridcolor": grid, "linecolor": grid, "zerolinecolor": grid, "automargin": True,
+            "exponentformat": "none", "separatethousands": True,  # its own "10k" is not how the texts write it
             "ticklabeloverflow": "allow",  # to look for what hangs over takes a sixth of a drawing
             "title": {"font": {"size": 13}, "standoff": 12}}  # fmt: skip
     return {
@@ -246,6 +247,23 @@ def unit_axis(values: Iterable[float], unit: str, pad: float = 0.06) -> Spec:
             shown.append(one)
     said = [_TIMES.get(one, words(one, unit)).replace(" ", "\u00a0") for one in shown]
     return axis | {"tickvals": shown, "ticktext": said}
+
+
+def zero_axis(most: float, unit: str, n_ticks: int = 6) -> Spec:
+    """A linear axis from zero on, with about so many ticks that read as the texts write numbers.
+
+    Examples
+    --------
+    >>> zero_axis(48e3, "USD")["ticktext"]
+    ['$0', '$10K', '$20K', '$30K', '$40K', '$50K']
+    """
+    end = 1.05 * most or 1.0
+    least = end / n_ticks
+    power = 10.0 ** math.floor(math.log10(least))
+    step = next(one * power for one in (1, 2, 2.5, 5, 10) if one * power >= least * (1 - 1e-9))
+    ticks = rounded(place * step for place in range(math.floor(end / step) + 1))
+    return {"range": [0, end], "tickvals": ticks, "ticktext": [words(tick, unit) for tick in ticks],
+            "fixedrange": True, "zeroline": True}  # fmt: skip
 
 
 def interval_band(color: str) -> Spec:

@@ -12,6 +12,9 @@ from computeledger.validation.published.real_systems import real_systems
 
 #: The look of a box for a time per token: milliseconds, as people say it.
 TIME_PER_TOKEN: Mapping[str, Any] = {"unit": "ms", "low": 5.0, "high": 500.0}
+#: Of which requests a limit may be: none stated is the median; where no limit is without a share, the strictest first.
+_SHARES = (("", "median"), ("p95", "95\u00a0% of requests"), ("p99", "99\u00a0% of requests"))
+_SHARES_ALONE = (*_SHARES[:0:-1], ("p50", "half of requests"))
 #: An option in a sentence, and an aside in brackets that has one.
 _OPTION, _ASIDE = re.compile(r"--([a-z0-9]+(?:-[a-z0-9]+)*)"), re.compile(r" ?\(([^()]*--[^()]*)\)")
 _KINDS = {SWITCH: "switch", TEXT: "text"}
@@ -48,6 +51,7 @@ def control_of(one: Field, look: Mapping[str, Any], labels: Mapping[str, str] | 
         "choices": ("", *one.choices) if one.choices and one.default is None else one.choices,
         "blank": one.blank or "searched",
         "help": one.help,
+        "shares": () if not one.takes_quantile else _SHARES_ALONE if one.is_single else _SHARES,
         "group": one.group,
     }
     name = _hyphened(one.name)

@@ -52,6 +52,8 @@ class Control:
     """One thing that a reader may change; what stands between several choices in one box is ``several``.
 
     ``renamed`` has the choices of older addresses and of commands with what they are called on the page.
+
+    ``shares`` are the shares of the requests that a limit on a time can be of, as its text begins, with their words.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Control:
     is_power: bool = False
     has_zero: bool = False
     ends: tuple[str, str] = ("", "")
+    shares: tuple[tuple[str, str], ...] = ()
     is_wide: bool = False
     only: str = ""
     follows: str = ""
@@ -81,8 +84,9 @@ class Control:
 
     @property
     def unit_shown(self) -> str:
-        """The unit, where the label does not say it already."""
-        return "" if self.unit.lower() == self.label.lower() else self.unit
+        """The unit, where neither the label says it already nor what stands in the box."""
+        is_said = self.unit.lower() == self.label.lower() or (bool(self.shares) and self.kind == "text")
+        return "" if is_said else self.unit
 
     @property
     def needs_width(self) -> bool:

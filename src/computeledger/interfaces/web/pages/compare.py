@@ -16,6 +16,7 @@ from computeledger.interfaces.views import view_of
 from computeledger.interfaces.views.compare_words import in_order, shown
 from computeledger.interfaces.web.ask import boxes_of_question
 from computeledger.interfaces.web.controls import TIME_PER_TOKEN, choices, control_of
+from computeledger.interfaces.web.listed import WEIGHT_FORMATS
 from computeledger.interfaces.web.plan_boxes import plan_text
 from computeledger.interfaces.web.spec import PLAN, Answer, Control, ControlError, Page, Values, View, with_times
 from computeledger.questions.answers.compare import CompareAnswer, answer_compare
@@ -29,19 +30,22 @@ _SERVE, _TERMS = fields_of(ServeQuestion), fields_of(OfferTerms)
 #: What all offers share, with what the page shows first; limits on times are the promise.
 _SHARED: Mapping[str, Mapping[str, Any]] = {
     "model": {**choices(model_ids, model_name, "meta-llama/Meta-Llama-3.1-8B"), "help": ""},
+    "precision": {"label": "Weights", "kind": "choice", "choices": ("", *WEIGHT_FORMATS), "blank": "as stored",
+                  "help": ""},
     "ttft": {"label": "First token within", "kind": "text", "default": "2s",
-             "help": "2s: the median; p95:2s: 95 % of the requests, simulated."},
+             "help": ""},
     "tpot": {**TIME_PER_TOKEN, "label": "Each token within", "kind": "text", "default": "40ms",
              "help": "Or as a speed: 25 tokens/s for each user."},
     "input_tokens": {"default": "2K", "help": "A number, or how they differ: lognormal:P50:P95."},
     "cached_tokens": {"has_zero": True, "help": ""},
     "output_tokens": {"default": "300", "help": ""},
     "requests_per_s": {"default": "40", "blank": "none", "help": "None: the cost of GPUs that never idle."},
-    "e2e": {"label": "Whole request within", "kind": "text", "help": "Such as p99:30s."},
+    "e2e": {"label": "Whole request within", "kind": "text", "help": ""},
     "goodput": {"help": "Share of the requests that keep all limits at once."},
 }  # fmt: skip
 #: What a reader comes with stands first: a model, and how long its users may wait.
-_GROUPS = {"model": "Model and limits", "ttft": "Model and limits", "tpot": "Model and limits",
+_GROUPS = {"model": "Model and limits", "precision": "Model and limits", "ttft": "Model and limits",
+           "tpot": "Model and limits",
            "e2e": "More limits", "goodput": "More limits"}  # fmt: skip
 #: What an offer says of itself.
 _OWN: Mapping[str, Mapping[str, Any]] = {
@@ -49,7 +53,7 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
     "api": {"blank": "none: a system", "help": "In place of a system, such as groq/llama-3.1-8b-instant."},
     "name": {},
     "model": {"kind": "choice", "choices": ("", *model_ids()), "choice_of": model_name, "blank": "the workload's"},
-    "precision": {"kind": "choice", "choices": ("", "bf16", "fp8", "fp4", "int8", "int4"), "blank": "as stored"},
+    "precision": {"kind": "choice", "choices": ("", *WEIGHT_FORMATS), "blank": "the workload's"},
     "backend": {"kind": "choice", "choices": ("", *BACKENDS), "blank": "vllm, usually"},
     "price": {"kind": "text", "blank": "of the term"},
     "term": {"default": "", "choices": ("", "rent", "reserve", "own"), "blank": "rent"},
@@ -185,6 +189,7 @@ PAGE = Page(
     short="Which hardware costs the least?", section=PLAN,
     presets={
         "Six systems": {},
+        "Six systems, fp8 weights": {"precision": "fp8"},
         "Two systems beside an API": {
             **_without(4), "1.system": "h100-nvl8", "2.system": "b200-nvl8", "3.system": "",
             "3.api": "groq/llama-3.1-8b-instant",

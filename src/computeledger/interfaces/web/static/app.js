@@ -21,6 +21,7 @@ import { keptScenarios, MOST_COMPARED, read as readScenario, written as writtenS
 import { foldsOnPhone, further, MOST_TILES } from "./folds.js";
 import { keepEven } from "./evening.js";
 import { groupsOf } from "./groups.js";
+import { sharesOf } from "./shares.js";
 import { editionNotice, isOwnHost, sharing, wholeAddress } from "./sharing.js";
 import { rests, tellState, updating } from "./state.js";
 import { dress } from "./theme.js";
@@ -37,11 +38,11 @@ const form = document.getElementById("controls");
 const box = (name) => form.elements.namedItem(name);
 const holder = (name) => document.querySelector(`.control[data-name="${CSS.escape(name)}"]`);
 
-const defaults = (read) => defaultsOf(given, read);
+const defaults = (read) => defaultsOf(given, read), shares = sharesOf(holder);
 
 function typed(name) {
   const field = box(name);
-  return field.type === "checkbox" ? (field.checked ? "on" : "") : field.value.trim();
+  return field.type === "checkbox" ? (field.checked ? "on" : "") : shares.joined(name, field.value.trim());
 }
 
 function readBoxes() {
@@ -61,7 +62,7 @@ function fillBoxes(query) {
 function put(name, said) {
   const field = box(name), { renamed } = controls.get(name), text = Object.hasOwn(renamed, said) ? renamed[said] : said;
   if (field.type === "checkbox") field.checked = text === "on";
-  else field.value = text;
+  else field.value = shares.put(name, text);
   // a word that is no choice stays visible, and the server says what is allowed
   if (field.tagName === "SELECT" && field.value !== text) { field.add(new Option(text, text)); field.value = text; }
   placeSlider(name);
@@ -86,7 +87,7 @@ function followed() {
     && (typed(one.name) === before.usual[one.name] || one.follows.split("|").some(isAnother)));
   for (let pass = 0; pass < 2; pass += 1) { // what follows a box that has just changed is known in the second
     const usual = defaults(typed);
-    for (const { name } of left) if (typed(name) !== usual[name]) { box(name).value = usual[name]; placeSlider(name); }
+    for (const { name } of left) if (typed(name) !== usual[name]) put(name, usual[name]);
   }
   remember();
 }
@@ -533,20 +534,25 @@ onBoxes("input", (event) => {
     typing(name);
   }
 });
+function settled(field) { // a box of text shows what it says as a whole
+  const name = field.closest(".control")?.dataset.name;
+  if (field.name && field.type === "text") put(name, shares.joined(name, shares.tidied(controls.get(name), field.value.trim())));
+  followed(); settle();
+}
 onBoxes("change", (event) => {
   if (event.target.id === "preset") {
     const chosen = given.presets[event.target.value];
     if (chosen) { fillBoxes(new URLSearchParams(chosen)); settle(); }
     return;
   }
-  if (event.target.closest(".control")) { followed(); settle(); }
+  if (event.target.closest(".control")) settled(event.target);
 });
 form.addEventListener("submit", (event) => { event.preventDefault(); settle(); });
 search?.addEventListener("click", (event) => {
   const chosen = given.presets[event.target.dataset.preset];
   if (chosen) { fillBoxes(new URLSearchParams(chosen)); settle(); }
 });
-onBoxes("keydown", (event) => { if (event.key === "Enter" && event.target.type === "text") { event.preventDefault(); followed(); settle(); } });
+onBoxes("keydown", (event) => { if (event.key === "Enter" && event.target.type === "text") { event.preventDefault(); settled(event.target); } });
 window.addEventListener("popstate", (event) => { if (sheet.takes(event.state, depth)) return; depth = event.state?.depth ?? 0; fromAddress(); ask(true); });
 byId("undo").addEventListener("click", () => { if (isAhead()) { fromAddress(); ask(true); } else { sheet.walk(); history.back(); } });
 byId("redo").addEventListener("click", () => history.forward());

@@ -28,8 +28,8 @@ export function scenarioWords({ controls }, read) {
   }).join("; ");
 }
 
-// a configuration in one word goes by its name
-export const shown = (text) => (text.startsWith("config:") ? `${text.split(":")[1]}/config.json` : text);
+// a configuration in one word goes by its name, and a share of the requests in words
+export const shown = (text) => (text.startsWith("config:") ? `${text.split(":")[1]}/config.json` : text.replace(/^p(\d[\d.]*):\s*(\S.*)$/, "$2 for $1 % of requests"));
 
 // the model and the system that the boxes name, for the name of a file; of several, how many
 export function fileWords({ controls }, read) {
