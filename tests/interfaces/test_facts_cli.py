@@ -6,12 +6,14 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 import computeledger as cl
+from computeledger.facts.load import accelerator_ids
 from computeledger.interfaces.cli import main
-from computeledger.questions.answers.facts import show_facts
+from computeledger.questions.answers.facts import searched_facts, show_facts
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -149,8 +151,8 @@ def test_a_search_puts_what_is_named_before_what_mentions_it(capsys: pytest.Capt
     near = [one for one in found if one.nearness == 0]
     assert near and all(re.search(r"\bH?h?20\b", f"{one.id} {one.name}") for one in near)
     view = cl.search_facts("electricity").view()
-    *direct, rest = view.tables
-    assert rest.is_detail and not any(table.is_detail for table in direct)
+    *direct, rest, where = view.tables
+    assert rest.is_detail and where.is_detail and not any(table.is_detail for table in direct)
     assert all("electricity" in str(row[1]) for table in direct for row in table.rows)
 
 
@@ -161,8 +163,11 @@ def test_a_fact_that_is_asked_for_by_name_is_the_headline(capsys: pytest.Capture
         f"NVIDIA H200 SXM5 141GB, memory bandwidth: {first['given']} (Epoch AI, Machine Learning Hardware, "
         f"{first['date']})"
     )
-    known = {str(row[3]) for table in cl.search_facts("h200").view().tables for row in table.rows}
-    assert known == {"published", "assumption"}
+    *tables, where = cl.search_facts("h200").view().tables
+    sources = [row[3] for table in tables for row in table.rows]
+    assert all(one.href or one.text == "assumption" for one in sources)
+    assert "assumption" in {one.text for one in sources}
+    assert "h200-sxm5-141gb" in {row[0] for row in where.rows} and "h200-sxm5-141gb" not in str(tables)
 
 
 def test_a_stated_price_keeps_its_digits_whatever_its_range(capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,3 +211,27 @@ def test_a_search_for_a_chip_leads_with_what_it_can_do() -> None:
     assert float(rate) * 1e12 == pytest.approx(chip.hbm_bytes_per_s.value, rel=0.005)
     assert float(peak) * 1e12 == pytest.approx(chip.peak("bf16"), rel=0.005)
     assert cl.search_facts("electricity").view().headline.startswith("'electricity': ")
+
+
+def test_what_is_known_is_counted_and_each_kind_is_a_search(capsys: pytest.CaptureFixture[str]) -> None:
+    known = answer(capsys, "facts", "search")["known"]
+    assert known["n_published"] + known["n_assumptions"] == sum(one["n_facts"] for one in known["kinds"])
+    (table,) = searched_facts().view().tables
+    for row, kind in zip(table.rows, known["kinds"], strict=True):
+        (words,) = parse_qs(urlsplit(row[0].href).query)["words"]
+        found = cl.search_facts(words)
+        assert {one.kind for one in found.found} == {kind["kind"]} and len(found.found) == kind["n_facts"]
+        (listed,) = found.view().tables
+        assert len(listed.rows) == kind["n_records"] and int(row[1].replace(",", "")) == kind["n_records"]
+        assert sum(int(one[-1]) for one in listed.rows) == kind["n_facts"]
+
+
+def test_a_plot_of_accelerators_marks_the_one_that_is_searched_and_leads_to_each() -> None:
+    (plot,) = cl.search_facts("h200").view().plots
+    chip = cl.load_accelerator("h200-sxm5-141gb")
+    *groups, marked = plot.figure["data"]
+    assert (marked["x"][0], marked["y"][0]) == pytest.approx((chip.hbm_bytes_per_s.value, chip.peak("bf16")), rel=1e-3)
+    assert any("<b>H200</b>" in one["text"] for one in plot.figure["layout"]["annotations"])
+    leads = [address for one in groups for address in one["customdata"]]
+    assert len(leads) == len(set(leads)) == len(accelerator_ids())
+    assert not cl.search_facts("electricity").view().plots

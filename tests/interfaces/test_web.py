@@ -187,7 +187,7 @@ def test_an_address_that_is_no_page_names_the_nearest_one(client: TestClient) ->
 def test_facts_without_a_word_say_what_there_is(client: TestClient) -> None:
     view = client.get("/view/facts?words=").json()
     assert "Type a word" in view["context"]
-    assert sum(int(row[1].replace(",", "")) for row in view["tables"][0]["rows"]) > 500
+    assert sum(int(row[2].replace(",", "")) for row in view["tables"][0]["rows"]) > 500
     found = client.get("/api/facts?words=llama").json()["results"]
     assert "Llama" in found[0]["id"]
 

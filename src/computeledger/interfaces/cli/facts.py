@@ -61,13 +61,17 @@ def facts_list(query: tuple[str, ...], **options: Any) -> None:
 
 
 @facts.command("search")
-@click.argument("query", nargs=-1, required=True)
+@click.argument("query", nargs=-1, metavar="[WORDS]...")
 @answer_options
 def facts_search(query: tuple[str, ...], **options: Any) -> None:
-    """Facts that every word is about: their value, range, source and date; then those that mention it."""
+    """Facts that every word is about: their value, range, source and date; then those that mention it.
+
+    A kind, such as `sites`, finds its records; without words, what is known.
+    """
+    from computeledger.questions.answers.facts import searched_facts
     from computeledger.questions.answers.facts_search import search_facts
 
-    show_answer(search_facts(" ".join(query)), options)
+    show_answer(search_facts(" ".join(query)) if query else searched_facts(), options)
 
 
 @facts.command("diff")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from computeledger.interfaces.plots import palette, parts
+from computeledger.interfaces.plots.names import Place, names_beside
 from computeledger.interfaces.plots.parts import NEUTRAL, Spec, plain, rounded
 from computeledger.questions.wording import figure_words, interval_words, point, words
 from computeledger.units import format_usd
@@ -15,8 +16,6 @@ from computeledger.units import format_usd
 _HEIGHT_PX = 400
 #: Room of a letter on a phone and of a line, in decades of price and of size.
 _LETTER, _LINE = 0.075, 0.17
-#: Where a name may stand beside its mark: to the left or right, above or below.
-_CORNERS = (("right", "bottom"), ("right", "top"), ("left", "bottom"), ("left", "top"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,32 +126,9 @@ def _asked_label(asked: tuple[float, Any], ends: Sequence[float], top: float) ->
 
 
 def _names(sold: Sequence[Sold], ends: Sequence[float]) -> list[Spec]:
-    """Names of models, each where no other mark lies on it, towards the middle first; none where all corners have one.
-
-    Examples
-    --------
-    >>> [one["xanchor"] for one in _names([Sold("M", 2.0, 8.0, 9e10, True), Sold("N", 4.0, 8.0, 9e11)], (-2.0, 1.0))]
-    ['right']
-    """
-    places = [(math.log10(one.usd_per_mtok_input), math.log10(one.n_params_active)) for one in sold]
-    notes = []
-    for one, (x, y) in zip(sold, places, strict=True):
-        others = [place for place in places if place != (x, y)]
-        width = _LETTER * len(one.name)
-        corners = _CORNERS if 2 * x > sum(ends) else (*_CORNERS[2:], *_CORNERS[:2])
-        free = [corner for corner in corners if not any(_is_in(place, (x, y), corner, width) for place in others)]
-        if one.is_named and free:
-            across, up = free[0]
-            notes.append({
-                "text": plain(one.name), "showarrow": False, "font": {"size": 12}, "x": x, "y": y, "xanchor": across,
-                "yanchor": up, "xshift": -4 if across == "right" else 4, "yshift": 4 if up == "bottom" else -4,
-            })  # fmt: skip
-    return notes
-
-
-def _is_in(place: tuple[float, float], mark: tuple[float, float], corner: tuple[str, str], width: float) -> bool:
-    """Whether another mark lies where a name would stand."""
-    right, above = place[0] - mark[0], place[1] - mark[1]
-    across = -right if corner[0] == "right" else right
-    up = above if corner[1] == "bottom" else -above
-    return -0.02 <= across <= width and 0.02 <= up <= _LINE
+    """Names of models, each where no other mark lies on it."""
+    places = [
+        Place(one.name, math.log10(one.usd_per_mtok_input), math.log10(one.n_params_active), one.is_named)
+        for one in sold
+    ]
+    return names_beside(places, ends, (_LETTER, _LINE))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from urllib.parse import urlencode
 
-from computeledger.facts.load import accelerator_called, load_accelerator
+from computeledger.facts.load import accelerator_called, accelerator_ids, load_accelerator
 from computeledger.facts.reading import ASSUMPTION
 from computeledger.facts.schema import Accelerator, Fact
 from computeledger.interfaces.view import Cell, Table, Tile, View
+from computeledger.interfaces.views.known_facts import address, chips_plot, kind_view, known_view
 from computeledger.physics import transformer
 from computeledger.questions.answers.facts import (
     ChipsAnswer,
@@ -27,8 +27,8 @@ from computeledger.questions.wording import headline_words, short_model, span, w
 from computeledger.sources import Source, load_sources
 from computeledger.units import format_count, format_percent, format_si
 
-#: Rows of each kind that a search shows.
-_MOST = 60
+#: Rows of each kind that a search shows, and facts whose records' ids a terminal names.
+_MOST, _IDS = 60, 20
 
 
 def view(
@@ -42,7 +42,7 @@ def view(
     if isinstance(answer, ChipsAnswer):
         return _chips(answer)
     if isinstance(answer, SearchAnswer):
-        return _search(answer) if answer.query else _searched(answer.searched)
+        return _searched(answer)
     return _diff(answer) if isinstance(answer, DiffAnswer) else _record(answer)
 
 
@@ -132,12 +132,18 @@ def _known(source: str) -> Cell:
     return Cell(source, "" if known is None else known.url)
 
 
-def _key(source: str, locator: str = "") -> Cell:
-    """The publisher of a source with its address and, on a page, its title and key; of an assumption, why."""
+def _publisher(source: str) -> Cell:
+    """The publisher of a source with its address, or that the fact is an assumption."""
     known = load_sources().get(source)
     if known is None:
-        return Cell("set here" if source == ASSUMPTION else source, details=locator)
-    return Cell(known.publisher, known.url, details=f"{known.title} ({known.key}), {locator}" if locator else "")
+        return Cell("assumption" if source == ASSUMPTION else source)
+    return Cell(known.publisher, known.url)
+
+
+def _titled(source: str) -> Cell:
+    """A source by its title and key, with its address."""
+    known = load_sources().get(source)
+    return Cell(source) if known is None else Cell(f"{known.title} ({known.key})", known.url)
 
 
 def _source(source: Source) -> View:
@@ -151,6 +157,13 @@ def _source(source: Source) -> View:
     )
 
 
+def _searched(answer: SearchAnswer) -> View:
+    """What there is, the records of a kind, or what was found."""
+    if answer.known is not None:
+        return known_view(answer.known)
+    return kind_view(answer.kind, answer.found) if answer.kind else _search(answer)
+
+
 def _search(answer: SearchAnswer) -> View:
     """What is nearest to the words, first what they ask for by name; what only mentions them is folded."""
     found = answer.found
@@ -161,6 +174,7 @@ def _search(answer: SearchAnswer) -> View:
     kinds = dict.fromkeys(one.kind for one in nearest)
     tables = [_of_kind(_kinds(kind), [one for one in nearest if one.kind == kind]) for kind in kinds]
     tables += [replace(_of_kind(_OTHERS, others), is_detail=True)] if others else []
+    tables.append(_stated_where(found))
     asked = nearest[0] if nearest[0].names_both or len(nearest) == 1 else None
     n_found, n_others = format_count(len(nearest), "fact"), f" and {len(others):,} that mention it" if others else ""
     chip, of_chips = accelerator_called(answer.query), _of_chips(nearest)
@@ -175,6 +189,7 @@ def _search(answer: SearchAnswer) -> View:
         f"The nearest of {len(found):,} facts found for {answer.query!r}." if asked and len(found) > 1 else "",
         tiles=_tiles(asked, of_chips, nearest, chip),
         tile_heading="",
+        plots=(chips_plot(chip),) if chip is not None and nearest[0].id == chip.id else (),
         tables=tuple(tables),
         overline="facts search",
         sources=(asked.fact.source,) if asked and asked.fact.source in load_sources() else (),
@@ -186,7 +201,7 @@ def _unfound(answer: SearchAnswer) -> View:
     return View(
         headline_words(f"{answer.query!r}", "no fact mentions every word of it"),
         f"Did you mean {answer.meant!r}?" if answer.meant else "Try fewer words, or the beginning of one.",
-        context_href=f"/facts?{urlencode({'words': answer.meant})}" if answer.meant else "",
+        context_href=address(answer.meant) if answer.meant else "",
     )
 
 
@@ -231,6 +246,8 @@ def _chip_words(chip: Accelerator, found: Sequence[FoundFact], n_found: str) -> 
 _OTHERS = "Begin with it, or mention it in a note or source"
 #: The accelerators that people ask for, whose facts stand above the tables.
 _ASKED_FOR = ("a100-sxm4-80gb", "h100-sxm5-80gb", "h200-sxm5-141gb", "b200-sxm")
+#: Letters of a note that stands beside a range.
+_SHORT = 40
 #: Facts of a record that stand above the tables, at most.
 _SHOWN = 4
 
@@ -268,6 +285,13 @@ def _range(fact: Fact) -> str:
     return f" ({ends.removesuffix('/h')})" if ends else ""  # the value before it says of what hour
 
 
+def _range_words(fact: Fact) -> str:
+    """The range below a value; one that the value ends says what its other end is, where the note is short."""
+    said = _range(fact).strip(" ()")
+    is_end = fact.value in (fact.low, fact.high)
+    return f"{said} ({fact.note})" if said and is_end and 0 < len(fact.note) <= _SHORT else said
+
+
 def _record_name(one: FoundFact) -> str:
     """What a reader calls the record: an edition by its date."""
     return one.id if one.kind == "edition" else one.record or one.id
@@ -277,21 +301,33 @@ def _of_kind(title: str, found: Sequence[FoundFact]) -> Table:
     """Facts, those of a record together."""
     places = {id_: place for place, id_ in enumerate(dict.fromkeys(one.id for one in found))}
     ordered = sorted(found, key=lambda one: places[one.id])[:_MOST]
-    firsts = {one.id: place for place, one in reversed([*enumerate(ordered)])}
     rows: list[list[str | Cell]] = [
-        [
-            Cell(_record_name(one), below=one.id if place == firsts[one.id] and one.id != _record_name(one) else ""),
-            fact_words(one.name),
-            Cell(given_words(one.fact.given), below=_range(one.fact).strip(" ()")),
-            "published" if one.fact.source in load_sources() else "assumption",
-            _key(one.fact.source, _where(one.fact)),
-            one.fact.date,
-        ]
-        for place, one in enumerate(ordered)
-    ]
+        [_record_name(one), _fact_name(one), Cell(given_words(one.fact.given), below=_range_words(one.fact)),
+         _publisher(one.fact.source), one.fact.date]
+        for one in ordered
+    ]  # fmt: skip
     rest = f"The first {_MOST} are shown; --json has all of them." if len(found) > _MOST else ""
-    columns = ("of", "fact", "value #", "known as", "source", "date #")
+    columns = ("of", "fact", "value #", "source", "date #")
     return Table(f"{title}: {format_count(len(found), 'fact')}", columns, rows, note=rest, drops=("date", "source"))
+
+
+def _fact_name(one: FoundFact) -> str:
+    """What a fact is called, a chip in it by its name."""
+    parts = fact_words(one.name).split(", ")
+    return ", ".join(load_accelerator(part).short_name or part if part in accelerator_ids() else part for part in parts)
+
+
+def _stated_where(found: Sequence[FoundFact]) -> Table:
+    """Ids, and the place in each source: for who checks a figure."""
+    shown = found[:_MOST]
+    rows: list[list[str | Cell]] = [
+        [one.id, _fact_name(one), _titled(one.fact.source), _where(one.fact)] for one in shown
+    ]
+    ids = ", ".join(dict.fromkeys(one.id for one in shown[:_IDS]))
+    note = f"computeledger facts show ID has the place in each source and notes; ids: {ids}"
+    columns = ("id", "fact", "source", "where, and why")
+    title = f"Where each figure stands: {format_count(len(shown), 'fact')}"
+    return Table(title, columns, rows, is_detail=True, in_short=Table("", (), (), note=note))
 
 
 def _where(fact: Fact) -> str:
@@ -301,7 +337,7 @@ def _where(fact: Fact) -> str:
 
 def _kinds(kind: str) -> str:
     """Records of a kind, in words."""
-    return "Interruptions" if kind == "reliability" else f"{kind.capitalize()}s"
+    return {"reliability": "Interruptions", "edition": "Price editions"}.get(kind, f"{kind.capitalize()}s")
 
 
 def _chips(answer: ChipsAnswer) -> View:
@@ -318,15 +354,6 @@ def _chips(answer: ChipsAnswer) -> View:
         f"--system takes a count of them, such as 2x{first}; facts show {first} has every figure with its source.",
         tables=(table,),
         overline="facts list",
-    )
-
-
-def _searched(counts: Mapping[str, int]) -> View:
-    """Without a word to look for: what there is."""
-    rows = [[_kinds(kind).lower(), f"{n:,}"] for kind, n in counts.items()]
-    said = headline_words("Facts", f"{sum(counts.values()):,}, each with its source, date and locator")
-    return View(
-        said, "Type a word, or take a preset.", tables=(Table("What can be searched", ("facts of", "number #"), rows),)
     )
 
 

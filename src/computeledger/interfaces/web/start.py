@@ -89,8 +89,16 @@ def asked_first() -> list[Question]:
     >>> [(one.kind, one.page) for one in asked_first()][:3]
     [('view', 'life'), ('view', 'serve'), ('line', 'serve')]
     """
-    pages = [Question("view", page.name, ()) for page in PAGES if page.is_ahead]
-    return [*pages[:2], *(Question("line", one.page, tuple(parse_qsl(one.query))) for one in EXAMPLES), *pages[2:]]
+    pages = [page.name for page in PAGES if page.is_ahead]
+    views = [Question("view", name, ()) for name in pages[:2]]
+    lines = [Question("line", one.page, tuple(parse_qsl(one.query))) for one in EXAMPLES]
+    return [*views, *lines, *(one for name in (*pages[2:], *pages[:2]) for one in _of_page(name))]
+
+
+def _of_page(name: str) -> list[Question]:
+    """What a page shows of its defaults, their working and their files: one answer, so that the view costs all."""
+    return [Question("view", name, ()), Question("view", name, (("working", "on"),)),
+            *(Question(kind, name, ()) for kind in ("csv", "api"))]  # fmt: skip
 
 
 def start_html(pages: Sequence[Page]) -> str:

@@ -33,7 +33,7 @@ from computeledger.facts.load import (
     model_ids,
     system_ids,
 )
-from computeledger.facts.reading import read_file
+from computeledger.facts.reading import ASSUMPTION, read_file
 from computeledger.facts.reliability import load_reliability
 from computeledger.facts.schema import PRECISION_BYTES, Accelerator, Fact
 from computeledger.frontier.epoch_files import COPY_DATE, SiteDate, shipped_sites
@@ -173,22 +173,47 @@ class FoundFact:
     names_both: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class KnownKind:
+    """How much is known of records of a kind: accelerators, models, sites."""
+
+    kind: str
+    n_records: int
+    n_facts: int
+    n_sources: int
+    newest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """How much is published in all, from when to when it was stated, and how much is assumed here."""
+
+    kinds: tuple[KnownKind, ...]
+    n_published: int
+    n_sources: int
+    n_assumptions: int
+    oldest: str
+    newest: str
+
+
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class SearchAnswer(Answer):
-    """Facts that mention every word of a query; without words, how many facts of each kind there are.
+    """Facts that mention every word of a query; without words, how much is known of each kind.
 
-    ``meant`` are the nearest words that a fact mentions, where none mentions those of the query.
+    ``meant`` are the nearest words that a fact mentions, where none mentions those of the query; ``kind`` is that of
+    the records, where the query names a kind.
     """
 
     query: str
     found: tuple[FoundFact, ...]
-    searched: Mapping[str, int] = field(default_factory=dict)
+    known: Known | None = None
     meant: str = ""
+    kind: str = ""
 
     def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (facts have none)
         """As ``computeledger facts search --json`` prints it."""
         results = [{"id": one.id, "kind": one.kind, "name": one.name, **fact_document(one.fact)} for one in self.found]
-        return {"query": self.query, "results": results, **({"searched": dict(self.searched)} if self.searched else {})}
+        return {"query": self.query, "results": results, **({"known": asdict(self.known)} if self.known else {})}
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
@@ -402,11 +427,29 @@ def searched_records() -> Iterator[FactsAnswer]:
 
 @functools.cache
 def searched_facts() -> SearchAnswer:
-    """How many facts a search looks through, by the kind of record that they belong to."""
-    counts: Counter[str] = Counter()
+    """How much a search looks through, by the kind of record."""
+    facts: dict[str, list[Fact]] = {}
+    records: Counter[str] = Counter()
     for record in searched_records():
-        counts[record.kind] += len(record.facts)
-    return SearchAnswer("", (), dict(counts))
+        facts.setdefault(record.kind, []).extend(record.facts.values())
+        records[record.kind] += bool(record.facts)
+    kinds = [
+        KnownKind(kind, records[kind], len(held), len(_sources(held)), max(one.date for one in held))
+        for kind, held in facts.items()
+    ]
+    every = [one for held in facts.values() for one in held]
+    dates, n_assumed = [one.date for one in every], sum(one.source == ASSUMPTION for one in every)
+    largest = sorted(kinds, key=lambda one: -one.n_records)
+    return SearchAnswer(
+        "",
+        (),
+        Known(tuple(largest), len(every) - n_assumed, len(_sources(every)), n_assumed, min(dates), max(dates)),
+    )
+
+
+def _sources(facts: Sequence[Fact]) -> set[str]:
+    """Publications that facts were read in."""
+    return {one.source for one in facts} - {ASSUMPTION}
 
 
 def _exists(path: str) -> bool:

@@ -30,6 +30,9 @@ _WORDS = {
     "tokens": "training data",
     "n_params": "parameters size",
 }
+#: What all records of a kind are searched by, and their kind.
+KINDS = {"accelerators": "accelerator", "models": "model", "sites": "site", "nodes": "node", "systems": "system",
+         "interruptions": "reliability", "editions": "edition"}  # fmt: skip
 #: How near a word of a query is to a fact: a word of its record's or its own name, the beginning of one, or only in its
 #: note, value or source; and what is in neither.
 _EXACT, _BEGINS, _MENTIONED, _FAR = 0, 1, 2, 9
@@ -42,7 +45,7 @@ def search_facts(query: str) -> SearchAnswer:
     ----------
     query : str
         Words, or their beginnings. Whole words of the record's and the fact's names come first, then beginnings, then
-        words of the note, the value and the source.
+        words of the note, the value and the source. One that names a kind, such as sites, finds all of that kind.
 
     Returns
     -------
@@ -64,6 +67,10 @@ def search_facts(query: str) -> SearchAnswer:
     words = _tokens(query)
     if not words:
         raise InputError("the query is empty: give a word such as bandwidth")
+    if (kind := KINDS.get(" ".join(words), "")) != "":
+        every = (FoundFact(one.id, kind, name, fact, one.name) for one in searched_records() if one.kind == kind
+                 for name, fact in one.facts.items())  # fmt: skip
+        return SearchAnswer(query, tuple(every), kind=kind)
     found = _searched(words)
     meant = "" if found else " ".join(_meant_words(words))
     return SearchAnswer(query, tuple(sorted(found, key=lambda one: _rank(words, one))), meant=meant)

@@ -9,16 +9,16 @@ from computeledger.interfaces.web.spec import EVIDENCE, Answer, Control, Page, V
 from computeledger.questions.answers.facts import searched_facts
 from computeledger.questions.answers.facts_search import search_facts
 
-_PRESETS = {"All of the H200": "h200", "Bandwidth of the H200": "h200 memory bandwidth", "Power of a chip": "tdp",
-            "Rent of a GPU-hour": "rent", "Electricity": "electricity"}  # fmt: skip
+_PRESETS = {"What is known": "", "All of the H200": "h200", "Bandwidth of the H200": "h200 memory bandwidth",
+            "Power of a chip": "tdp", "Rent of a GPU-hour": "rent", "Electricity": "electricity"}  # fmt: skip
 _CONTROLS = (
     Control(
         "words",
         "Search the facts",
         "text",
-        default="h200",
+        blank="h200 bandwidth",
         is_wide=True,
-        help="Words of a record and of a fact, or their beginnings, such as h200 bandwidth or llama parameters.",
+        help="Words of a record and of a fact, or their beginnings, such as llama parameters.",
     ),
 )
 
@@ -26,7 +26,7 @@ _CONTROLS = (
 def _answer(values: Values, _working: bool) -> Answer:
     words = values.get("words", "").split()
     found = _found(" ".join(words)) if words else searched_facts()
-    return Answer(found.to_dict(), shlex.join(["computeledger", "facts", "search", *(words or ["h200"])]), found)
+    return Answer(found.to_dict(), shlex.join(["computeledger", "facts", "search", *words]), found)
 
 
 _found = functools.lru_cache(maxsize=64)(search_facts)

@@ -91,6 +91,10 @@ export function paintNow(canvas, sized = {}, look = theme()) {
   canvas.figure = figure;
   waiting.delete(canvas);
   window.Plotly.react(canvas, figure.data, { ...figure.layout, ...sized, template: given.templates[look] }, given.config);
+  if (!canvas.leads && matchMedia("(hover: hover)").matches) { // a tap only shows the name
+    canvas.leads = true;
+    canvas.on("plotly_click", ({ points: [{ customdata }] }) => { if (typeof customdata === "string" && customdata.startsWith("/")) location.assign(customdata); });
+  }
 }
 
 export const paintIfWaiting = (canvas) => { if (waiting.has(canvas)) paintNow(canvas); };

@@ -11,7 +11,7 @@ function cellParts(cell, isNumber) {
   const parts = isNumber ? [said(cell)] : said(cell).split(/(?<=\/)/).flatMap((part, i) => (i ? [element("wbr"), part] : [part]));
   if (typeof cell === "string") return parts;
   const bar = cell.share === null ? [] : [element("span", { class: "meter" }, element("i", { style: `width: ${(100 * Math.min(Math.max(cell.share, 0), 1)).toFixed(1)}%` })), " "];
-  const text = cell.href ? [element("a", { href: cell.href, target: "_blank", rel: "noreferrer" }, cell.text)] : parts;
+  const text = cell.href ? [element("a", cell.href.startsWith("/") ? { href: cell.href } : { href: cell.href, target: "_blank", rel: "noreferrer" }, cell.text)] : parts;
   const below = cell.below ? [element("span", { class: "below" }, cell.below)] : [];
   if (cell.tone) bar.push(element("span", { class: "tone", style: `background: ${cell.tone}` }));
   return [...bar, ...text, ...below, ...(cell.details ? [more(cell)] : [])];

@@ -27,6 +27,11 @@ export async function work(key, button = null) {
   isOther &&= scenarios.other() !== null;
   byId("working-title").textContent = isOther ? "How the other scenario is worked out" : "How it is worked out";
   const place = byId("working-list");
+  if (byId("working").hidden) { // it opens at the press: the figures may take a moment
+    place.textContent = "Working it out…";
+    byId("working").hidden = false;
+    root.classList.add("explaining");
+  }
   try {
     const query = isOther ? scenarios.other() : scenarios.now();
     query.set("working", "on");
