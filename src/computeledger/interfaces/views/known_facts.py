@@ -72,7 +72,7 @@ def kind_view(kind: str, found: Sequence[FoundFact]) -> View:
     for one in fastest:
         by_record.setdefault(one.id, []).append(one)
     heads = ("memory, GB #", "TB/s #", "bf16 TFLOP/s #", "W #") if is_chip else ("says",)
-    rows = [
+    rows: list[list[str | Cell]] = [
         [
             Cell(held[0].record or id_, address(id_)),
             *(_chip_cells(load_accelerator(id_)) if is_chip else [_first(held)]),
