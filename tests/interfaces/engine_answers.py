@@ -6,6 +6,7 @@ import itertools
 import os
 import time
 
+from computeledger.interfaces.web import answers
 from computeledger.interfaces.web.answers import Question, Reply
 from computeledger.progress import commanded, counted
 
@@ -58,4 +59,9 @@ def _leaving(_items: dict[str, str]) -> Reply:
     return Reply(200, str(len(_HELD)).encode())
 
 
-_KINDS = {"leaving": _leaving, "plain": _plain, "deaf": _deaf, "hearing": _hearing, "hungry": _hungry}
+def _known(_items: dict[str, str]) -> Reply:
+    """How many answers this process has worked out or inherited."""
+    return Reply(200, str(answers._worked_out.cache_info().currsize).encode())
+
+
+_KINDS = {"known": _known, "leaving": _leaving, "plain": _plain, "deaf": _deaf, "hearing": _hearing, "hungry": _hungry}

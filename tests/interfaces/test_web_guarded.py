@@ -26,7 +26,7 @@ from fastapi.testclient import TestClient
 
 from computeledger.errors import InputError
 from computeledger.files import read_user_text, without_user_files
-from computeledger.interfaces.web import serve
+from computeledger.interfaces.web import loaded, serve
 from computeledger.interfaces.web.answers import Question, Reply, failed
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.engines import Budget, Engines
@@ -260,6 +260,14 @@ def test_what_is_asked_while_the_server_ends_is_answered_and_nothing_fails(engin
     assert not alive
     late = _ask(engines, "plain")
     assert late is not None and late.status == 500
+
+
+def test_a_process_that_answers_has_read_its_facts_before_it_is_asked(engines: Engines) -> None:
+    first = _ask(engines, "known")
+    _ask(engines, "hungry")  # ends it
+    second = _ask(engines, "known")
+    assert first is not None and second is not None
+    assert int(first.body) == int(second.body) == len(loaded.READ_BY)
 
 
 def test_progress_comes_from_the_process(engines: Engines) -> None:

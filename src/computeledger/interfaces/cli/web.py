@@ -34,6 +34,9 @@ def web(port: int, host: str, token: str | None, workers: int | None, no_browser
     import os
     import secrets
 
+    from computeledger.interfaces.web.copies import copies_of_a_loaded_process
+
+    copies_of_a_loaded_process()  # begun here, it loads while this process loads the server
     from computeledger.interfaces.web.serve import MOST_WORKERS, run
 
     if host in _LOOPBACK:

@@ -7,12 +7,11 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerContext, SpawnContext
 
 from computeledger.interfaces.web.answers import OK, Question, Reply
+from computeledger.interfaces.web.copies import Context
 
 Answer = Callable[[Question], Reply]
-Context = ForkServerContext | SpawnContext
 #: As far behind everything else on the machine as a process can stand.
 _LAST = 19
 

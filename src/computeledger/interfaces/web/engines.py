@@ -7,24 +7,21 @@ process takes its place, so no question can hold a processor or memory for longe
 from __future__ import annotations
 
 import functools
-import multiprocessing
 import os
 import queue
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
-from computeledger.interfaces.web.ahead import Ahead, Answer, Context
+from computeledger.interfaces.web.ahead import Ahead, Answer
 from computeledger.interfaces.web.answers import Question, Reply, answered, failed
+from computeledger.interfaces.web.copies import Context, copies_of_a_loaded_process
 from computeledger.progress import Progress, StoppedError, listening
-from computeledger.questions.executors import deaf_to_interrupts
 from computeledger.simulation.serving.clock import compile_ahead
 from computeledger.units import KIB, MIB
 
@@ -126,27 +123,48 @@ class _Engine:
 class Engines:
     """A few processes that answer.
 
-    Each starts as a copy of one that has loaded the package, in about ten milliseconds.
+    Each starts as a copy of one that has loaded the package and read its facts, in about ten milliseconds; the first
+    as soon as that one has, while the server goes on.
     """
 
     def __init__(self, budget: Budget, answer: Answer = answered) -> None:
         self.budget = budget
-        self._start = functools.partial(_Engine, _copies_of_a_loaded_process(), budget, answer)
+        self._start = functools.partial(_Engine, copies_of_a_loaded_process(), budget, answer)
         self._changed = threading.Condition()
-        self._all = [self._start() for _ in range(budget.engines)]
-        self._idle = list(self._all)
+        self._all: list[_Engine] = []
+        self._idle: list[_Engine] = []
         self.waiting = 0
         self._closed = False
         self.ahead: Ahead | None = None
+        self._starting = threading.Thread(target=self._start_all, daemon=True)
+        self._starting.start()
+
+    def _start_all(self) -> None:
+        for _ in range(self.budget.engines):
+            engine = self._start()
+            with self._changed:
+                if self._closed:
+                    engine.kill()
+                    return
+                self._all.append(engine)
+                self._idle.append(engine)
+                self._changed.notify()
 
     def work_ahead(self, questions: Sequence[Question], answer: Answer = answered) -> None:
-        """Have questions answered before anybody asks, behind everything else and without a budget."""
-        self.ahead = Ahead(_copies_of_a_loaded_process(), questions, answer)
+        """Have questions answered before anybody asks, behind everything else and without a budget.
+
+        It waits until those that answer have started: a server calls it beside its loop.
+        """
+        self._starting.join()
+        if not self._closed:
+            self.ahead = Ahead(copies_of_a_loaded_process(), questions, answer)
 
     def ask(self, question: Question, heard: Progress) -> Reply | None:
         """Have a question answered; called in a thread of its visitor's."""
         if self.ahead is not None and (known := self.ahead.replies.get(question)) is not None:
             return known
+        while self._starting.is_alive() and not heard.is_stopped:  # that takes none of the question's time
+            self._starting.join(_LOOK_S)
         deadline_s = time.monotonic() + self.budget.time_s
         while True:
             engine = self._taken(question.page, heard, deadline_s)
@@ -202,23 +220,12 @@ class Engines:
 
 def prepare() -> None:
     """Start a process without a budget that compiles the simulator, where this machine has not done so yet."""
-    _copies_of_a_loaded_process().Process(target=_compile_ahead, daemon=True).start()
+    copies_of_a_loaded_process().Process(target=_compile_ahead, daemon=True).start()
 
 
 def _compile_ahead() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     compile_ahead()
-
-
-def _copies_of_a_loaded_process() -> Context:
-    """Start processes as copies of one that has loaded this module; whole ones where the system cannot copy."""
-    if sys.platform == "win32":
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    with deaf_to_interrupts():  # what starts here inherits it, so that Ctrl-C does not strike in its imports
-        forkserver.ensure_running()
-    return context
 
 
 def _work(pipe: Connection, answer: Answer, memory_bytes: int) -> None:

@@ -56,9 +56,14 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         sys.stdout.write(f"Compute Ledger: {self._address}\nCtrl-C ends it\n")
         sys.stdout.flush()
-        self._engines.work_ahead(asked_first())
+        threading.Thread(target=self._prepare, daemon=True).start()
         if self._is_browser_wanted:
             threading.Thread(target=webbrowser.open, args=(self._address,), daemon=True).start()
+
+    def _prepare(self) -> None:
+        """Start what works behind the questions; it waits for those that answer, as nobody else has to."""
+        self._engines.work_ahead(asked_first())
+        prepare()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._engines.close()
@@ -78,7 +83,6 @@ def run(host: str, port: int, token: str | None, workers: int, is_browser_wanted
     name = f"[{host}]" if ":" in host else host
     address = f"http://{name}:{listener.getsockname()[1]}/{f'?token={token}' if token else ''}"
     engines = Engines(Budget(engines=workers))
-    prepare()
     config = uvicorn.Config(
         create_app(token, engines.ask), http=_Protocol, ws="none", lifespan="off", log_level="error", access_log=False,
         limit_concurrency=_CONNECTIONS, timeout_graceful_shutdown=_LAST_ANSWERS_S,
