@@ -103,13 +103,16 @@ def test_a_route_is_the_cheapest_at_a_stated_success(client: TestClient) -> None
     headline = f"{view['headline']}. {view['context']}".replace("\u00a0", " ")
     wrong = words(document["best"]["wrong_fraction"], "fraction", 2).replace("\u00a0", " ")
     assert f"{wrong} delivered wrong" in headline
-    assert "The cheapest that completes at least 74 %, as the best single model does." in headline
+    assert "the cheapest that completes at least 74 %, as the best single model does." in headline
+    assert view["context"].startswith("An example until the numbers are yours: "), "a preset"
+    own = client.get("/view/route", params={**query, "small.success": "0.5"}).json()
+    assert own["context"].startswith("The cheapest that completes"), "the reader's numbers"
     turn = next(row for row in document["by_failure_usd"]
                 if row["success_fraction"] > document["best"]["success_fraction"])  # fmt: skip
     cost = words(turn["failure_usd"], "USD", 2)
     (switch,) = [one for one in view["tiles"] if one["label"].startswith("Switch")]
     assert switch["text"] == f"over {cost}" and switch["band"].replace("\u00a0", " ").startswith(
-        "then take small ×1, large ×2: "
+        "to small, then large: "
     )
     fewer = dict(view["facts"])["If fewer will do"].replace("\u00a0", " ")
     assert fewer == "small alone costs $0.10, with 58 % delivered wrong"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.questions.wording import words
@@ -49,16 +49,59 @@ def policy_in_short(policy: str, is_person: bool) -> str:
 
     Examples
     --------
-    >>> named = ("large x3 checked -> small x4 checked", "best of 3 small", "large", PERSON)
-    >>> [policy_in_short(one, is_person=True).replace("\u00d7", "x") for one in named]
-    ['large x3, small x4, person', 'best of 3 small, person', 'large alone', 'the person alone']
+    >>> policy_in_short("large x3 checked -> small x4 checked", is_person=True)
+    'large up to 3 times, small up to 4, then a person'
+    >>> [policy_in_short(one, is_person=True) for one in ("best of 3 small", "large x1 checked", "large", PERSON)]
+    ['best of 3 small, then a person', 'large once, then a person', 'large alone', 'the person alone']
     """
-    if not _IS_CHECKED.search(policy):
-        return policy_said(policy)
-    said = re.sub(r" x(\d+) checked", " \u00d7\\1", policy).replace(" -> ", ", ")
-    return f"{said}, person" if is_person else said
+    return policies_in_short((policy,), is_person)
 
 
+def policies_in_short(policies: Sequence[str], is_person: bool) -> str:
+    """Policies that ask the same models in the same order, as one: how often each is asked, at least and at most.
+
+    Examples
+    --------
+    >>> same = ("large x3 checked -> small x4 checked", "large x2 checked -> small x1 checked")
+    >>> policies_in_short(same, is_person=False), policies_in_short(same[:1], is_person=False)
+    ('large 2 or 3 times, then small 1 to 4', 'large up to 3 times, then small up to 4')
+    """
+    if not _IS_CHECKED.search(policies[0]):
+        return policy_said(policies[0])
+    said, is_times = [], False
+    for tries in zip(*(one.split(" -> ") for one in policies), strict=True):
+        counts = [_TRIES.search(one) for one in tries]
+        numbers = sorted({int(one[1]) for one in counts if one is not None})
+        often = _often(numbers, is_times)
+        is_times = is_times or "times" in often
+        said.append(f"{_TRIES.sub('', tries[0])}{often}")
+    steps = [*said, "a person"] if is_person else said
+    return ", then ".join([", ".join(steps[:-1]), steps[-1]] if steps[1:] else steps)
+
+
+def _often(numbers: Sequence[int], is_told: bool) -> str:
+    """How often a model is asked; a second one's times are not called so again."""
+    if not numbers:
+        return ""
+    least, most = numbers[0], numbers[-1]
+    if most == 1:
+        return " once"
+    among = f"{least} or {most}" if most == least + 1 else f"{least} to {most}"
+    return f" {f'up to {most}' if least == most else among}{'' if is_told else ' times'}"
+
+
+def chain(policy: str) -> str:
+    """The models of a policy in order, without how often each is asked; policies of one chain differ in tries alone.
+
+    Examples
+    --------
+    >>> chain("large x3 checked -> small x4 checked"), chain("large")
+    ('large checked -> small checked', 'large')
+    """
+    return re.sub(r" x\d+ checked", " checked", policy)
+
+
+_TRIES = re.compile(r" x(\d+) checked")
 _IS_CHECKED = re.compile(r" x\d|->|best of")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from computeledger.economics.scaling.allocation import PHASES
 from computeledger.economics.scaling.laws import LossLaw, pretraining_loss
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import SERIES, Spec, rounded
-from computeledger.questions.policies import PERSON, has_person, policy_in_short
+from computeledger.questions.policies import PERSON, chain, has_person, policies_in_short, policy_in_short
 from computeledger.questions.wording import PHASE_NAMES, point, words
 from computeledger.units import MEGA, format_si, format_usd
 
@@ -104,7 +105,7 @@ def front_figure(document: Mapping[str, Any]) -> Spec:
         document["options"],
     )
     front = sorted((row for row in options if row["on_front"]), key=lambda row: float(row[_COST]))
-    spec = _axes(400, "cost of a completed task", "% of tasks completed")
+    spec = _axes(360, "cost of a completed task", "% of tasks completed")
     spec["xaxis"] |= parts.log_axis((row[_COST] for row in options), format_usd)
     known = (row for row in options if row["single"] or row["policy"] == PERSON)
     named = _apart([best, *known, front[0], front[-1], *_turns(document)], spec["xaxis"]["range"])
@@ -178,7 +179,7 @@ def _labels(rows: Sequence[Mapping[str, Any]], reach: Sequence[float], is_person
     for row in rows:
         is_left = _across(row, reach) > _LEFT_FROM
         notes.append({
-            "text": f"{_short(row['policy'], is_person)}<br><b>{words(row[_COST], 'USD', 2)}</b>",
+            "text": f"{_broken(_short(row['policy'], is_person))}<br><b>{words(row[_COST], 'USD', 2)}</b>",
             "showarrow": False, "font": {"size": 12}, "align": "right" if is_left else "left",
             "x": math.log10(row[_COST]), "y": round(100 * row["success_fraction"], 2),
             "yanchor": "bottom" if is_left else "top",
@@ -192,112 +193,164 @@ def _short(policy: str, is_person: bool) -> str:
     return parts.plain(policy_in_short(policy, is_person))
 
 
-#: Height of a policy's row and of the axis below [px]; where its words and its bar stand in the row.
-_ROW_PX, _BELOW_PX, _WORDS_AT, _BAR_AT = 44, 76, 0.22, -0.16
+#: Letters of a policy's name from which on it takes two lines beside its point.
+_LONG = 24
+
+
+def _broken(name: str) -> str:
+    """A name in two lines where it is long, the second the longer one."""
+    return name.replace(", ", ",<br>", 1) if len(name) > _LONG else name
+
+
+#: Height of a policy's row and of the axis above [px]; where its words and its bar stand in the row.
+_ROW_PX, _ABOVE_PX, _WORDS_AT, _BAR_AT = 48, 56, 0.22, -0.2
 #: Rows of policies that a chart shows at most.
-_MOST_RANGES = 7
+_MOST_RANGES = 6
+#: Width of a letter on a phone, as a share of the axis.
+_LETTER = 0.0205
 
 
 def failure_figure(document: Mapping[str, Any]) -> Spec:
     """From which to which cost of a failed task each policy is the cheapest, with the share that it completes.
 
+    Policies in a row that differ in their tries alone are one bar. The axis is on top, where a reader begins.
+
     Examples
     --------
     >>> rows = [{"failure_usd": usd, "policy": "a", "success_fraction": share} for usd, share in ((0, 0.4), (2.0, 0.8))]
+    >>> rows[1] |= {"policy": "a x2 checked"}
     >>> document = {"by_failure_usd": rows, "failure_usd": 0.0, "best": {"policy": "a"}, "options": []}
-    >>> [note["text"] for note in failure_figure(document)["layout"]["annotations"]][1].replace(chr(160), " ")
-    'a alone  <b>from $2</b>: 80 %'
+    >>> [note["text"].replace(chr(160), " ") for note in failure_figure(document)["layout"]["annotations"]]
+    ['a alone', 'a up to 2 times', '<b>up to $2</b>: 40 %', '<b>from $2</b>: 80 %']
     """
     rows, given = document["by_failure_usd"], document["failure_usd"]
     costs = [row["failure_usd"] for row in rows if row["failure_usd"] > 0] or [1.0]
     start, end = (bound([*costs, *([given] if given else [])]) * by for bound, by in ((min, 0.2), (max, 5.0)))
     starts = [max(row["failure_usd"], start) for row in rows]
-    wide = _widest(list(zip(rows, starts, [*starts[1:], end], strict=True)))
-    is_person = has_person(document)
-    places = list(range(len(wide)))[::-1]
-    colors = [palette.OTHER if "n_between" in row else palette.CHOSEN if row["policy"] == document["best"]["policy"]
-              else palette.PLAIN for row, *_ in wide]  # fmt: skip
+    led = _led(list(zip(rows, starts, [*starts[1:], end], strict=True)))
+    is_person, best = has_person(document), document["best"]["policy"]
+    places = list(range(len(led)))[::-1]
     data: list[Spec] = [{
-        "type": "bar", "orientation": "h", "base": rounded(low for _, low, _ in wide),
-        "x": rounded(high - low for _, low, high in wide), "y": [place + _BAR_AT for place in places],
-        "width": [(4 if "n_between" in row else 10) / _ROW_PX for row, *_ in wide],
-        "marker": {"color": colors, "line": {"width": 0}}, "hoverinfo": "skip",
+        "type": "bar", "orientation": "h", "base": rounded(one.low for one in led),
+        "x": rounded(one.high - one.low for one in led), "y": [place + _BAR_AT for place in places],
+        "width": [10 / _ROW_PX] * len(led),
+        "marker": {"color": [palette.CHOSEN if best in one.policies else palette.PLAIN for one in led],
+                   "line": {"width": 0}}, "hoverinfo": "skip",
     }]  # fmt: skip
-    notes = [
-        parts.note(f"{_called(row, is_person)}  <b>{_range(row, low, high, (start, end))}</b>: {_completes(row)}",
-                   place + _WORDS_AT)
-        for place, (row, low, high) in zip(places, wide, strict=True)
-    ]  # fmt: skip
+    axis = parts.log_axis([start, end], format_usd, 0.0)
+    said = [parts.note(parts.plain(one.called(is_person)), place + _WORDS_AT)
+            for place, one in zip(places, led, strict=True)]  # fmt: skip
+    for place, one in zip(places, led, strict=True):
+        said += _beside(one, place + _BAR_AT, axis["range"])
     spec = parts.layout(
-        _ROW_PX * len(wide) + _BELOW_PX, notes, yaxis={"range": [-0.6, len(wide) - 0.4], **parts.ROWS},
-        xaxis=parts.log_axis([start, end], format_usd, 0.0) | {"title": {"text": "what a failed task costs you"}},
-        margin={"l": 4, "r": 12, "t": 4, "b": 44},
+        _ROW_PX * len(led) + _ABOVE_PX, said, yaxis={"range": [-0.45, len(led) - 0.4], **parts.ROWS},
+        xaxis=axis | {"side": "top", "title": {"text": "what a failed task costs you", "standoff": 6},
+                      "showgrid": False, "showline": True, "ticks": "outside"},
+        margin={"l": 4, "r": 12, "t": 52, "b": 4},
     )  # fmt: skip
     if given:
-        spec["shapes"] = [{"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": given, "x1": given,
-                           "line": {"color": palette.CHOSEN, "width": 1.5, "dash": "dot"}}]  # fmt: skip
+        data.append({"type": "scatter", "mode": "markers", "x": [given], "y": [len(led) - 0.48], "hoverinfo": "skip",
+                     "marker": {"symbol": "triangle-up", "size": 11, "color": palette.CHOSEN}})  # fmt: skip
     return {"data": data, "layout": spec}
 
 
 Ranged = tuple[Mapping[str, Any], float, float]
 
 
+@dataclass(frozen=True, slots=True)
+class _Led:
+    """Policies that one after the other are the cheapest, and from which cost of a failed task to which."""
+
+    rows: tuple[Mapping[str, Any], ...]
+    low: float
+    high: float
+    is_first: bool
+    is_last: bool
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """Their names in a document."""
+        return tuple(row["policy"] for row in self.rows)
+
+    @property
+    def is_one_chain(self) -> bool:
+        """Whether they differ in their tries alone."""
+        return len({chain(one) for one in self.policies}) == 1
+
+    def called(self, is_person: bool) -> str:
+        """Their name: of one chain its models with the tries, else the first and the last."""
+        if self.is_one_chain:
+            return policies_in_short(self.policies, is_person)
+        return f"{len(self.rows)} policies in between"
+
+    @property
+    def said(self) -> tuple[str, str]:
+        """Range of costs, and share of the tasks completed."""
+        least, most = (words(one, "USD", 2) for one in (self.low, self.high))
+        costs = f"from {least}" if self.is_last else f"up to {most}" if self.is_first else f"{least} to {most}"
+        shares = [row["success_fraction"] for row in self.rows]
+        low, high = (words(bound(shares), "fraction", 2) for bound in (min, max))
+        done = high if low == high else f"{low.rstrip(' %' + chr(160))} to {high}"
+        return costs, done
+
+
+def _beside(one: _Led, y: float, reach: Sequence[float]) -> list[Spec]:
+    """The words of a bar on the side that has room for them, or on both; else its share stands above it."""
+    low, high = ((math.log10(value) - reach[0]) / (reach[1] - reach[0]) for value in (one.low, one.high))
+    costs, done = one.said
+    whole = f"<b>{costs}</b>: {done}"
+    if high + _width(f"{costs}: {done}") <= 1.0:
+        return [_at_end(one.high, y, whole, is_right=True)]
+    if low >= _width(f"{costs}: {done}"):
+        return [_at_end(one.low, y, whole, is_right=False)]
+    if low >= _width(costs) and high + _width(done) <= 1.0:
+        return [_at_end(one.low, y, f"<b>{costs}</b>", is_right=False), _at_end(one.high, y, done, is_right=True)]
+    is_right = high + _width(costs) <= 1.0
+    share = {"text": done, "showarrow": False, "font": {"size": 12}, "yanchor": "middle", "y": y - _BAR_AT + _WORDS_AT,
+             "x": 1, "xref": "paper", "xanchor": "right"}  # fmt: skip
+    return [_at_end(one.high if is_right else one.low, y, f"<b>{costs}</b>", is_right=is_right), share]
+
+
+def _width(text: str) -> float:
+    """How much of a phone's axis a text takes, its distance to the bar included."""
+    return _LETTER * len(text) + 0.01
+
+
+def _at_end(value: float, y: float, text: str, *, is_right: bool) -> Spec:
+    """Words right or left of a bar's end."""
+    return {"text": text, "showarrow": False, "font": {"size": 12}, "yanchor": "middle", "y": y,
+            "x": math.log10(value), "xanchor": "left" if is_right else "right",
+            "xshift": 4 if is_right else -4}  # fmt: skip
+
+
 def charted_policies(document: Mapping[str, Any]) -> set[str]:
-    """The policies that the chart of what a failed task costs names."""
+    """The policies that the chart of failing costs names: of those that it draws as one the first and the last."""
     rows = document["by_failure_usd"]
     starts = [max(row["failure_usd"], 1e-9) for row in rows]
-    wide = _widest(list(zip(rows, starts, [*starts[1:], math.inf], strict=True)))
-    return {row["policy"] for row, *_ in wide if "n_between" not in row}
+    led = _led(list(zip(rows, starts, [*starts[1:], math.inf], strict=True)))
+    return {name for one in led if one.is_one_chain for name in (one.policies[0], one.policies[-1])}
 
 
-def _called(row: Mapping[str, Any], is_person: bool) -> str:
-    return f"{row['n_between']} others" if "n_between" in row else _short(row["policy"], is_person)
-
-
-def _completes(row: Mapping[str, Any]) -> str:
-    """The share of the tasks that a policy completes; of several the ends."""
-    if "n_between" not in row:
-        return words(row["success_fraction"], "fraction", 2)
-    least, most = (words(one, "fraction", 2) for one in row["success_fraction"])
-    return f"{least.rstrip(' %' + chr(160))} to {most}"
-
-
-def _widest(rows: list[Ranged]) -> list[Ranged]:
-    """The first, the last, and the policies that lead over the widest ranges of what a failure costs, in order.
-
-    Several that lead between two of them stand as one.
+def _led(rows: list[Ranged]) -> list[_Led]:
+    """Bars of policies: those in a row that differ in tries alone, and the narrowest between others, are one.
 
     Examples
     --------
-    >>> rows = [({"policy": name, "failure_usd": usd, "success_fraction": usd / 1e3}, usd, high)
-    ...         for name, usd, high in [("a", 1, 2), ("b", 2, 2.1), ("c", 2.1, 2.2), ("d", 2.2, 4), ("e", 4, 8),
-    ...                                 ("f", 8, 16), ("g", 16, 32), ("h", 32, 64), ("i", 64, 128)]]
-    >>> [(row["policy"], low, high) for row, low, high in _widest(rows)][:3]
-    [('a', 1, 2), ('2 others', 2, 2.2), ('d', 2.2, 4)]
+    >>> rows = [({"policy": name, "failure_usd": usd}, usd, high)
+    ...         for name, usd, high in [("a", 1, 2), ("b x2 checked", 2, 3), ("b x1 checked", 3, 4), ("c", 4, 8)]]
+    >>> [(one.policies, one.low, one.high) for one in _led(rows)]
+    [(('a',), 1, 2), (('b x2 checked', 'b x1 checked'), 2, 4), (('c',), 4, 8)]
     """
-    inner = sorted(range(1, len(rows) - 1), key=lambda place: rows[place][2] / rows[place][1])
-    kept = {0, len(rows) - 1, *inner[::-1][: _MOST_RANGES - 2]}
-    found: list[Ranged] = []
-    for is_kept, group in itertools.groupby(range(len(rows)), kept.__contains__):
-        some = [rows[place] for place in group]
-        found += some if is_kept or len(some) == 1 else [_between(some)]
-    return found
-
-
-def _between(some: list[Ranged]) -> Ranged:
-    """Several policies that lead one after the other, as one."""
-    shares = [row["success_fraction"] for row, *_ in some]
-    row = {"policy": f"{len(some)} others", "failure_usd": some[0][0]["failure_usd"], "n_between": len(some),
-           "success_fraction": (min(shares), max(shares))}  # fmt: skip
-    return row, some[0][1], some[-1][2]
-
-
-def _range(row: Mapping[str, Any], low: float, high: float, ends: tuple[float, float]) -> str:
-    """A range of what a failure costs, open where it is."""
-    least, most = (words(one, "USD", 2) for one in (low, high))
-    if high == ends[1]:
-        return f"from {least}"
-    return f"up to {most}" if row["failure_usd"] <= ends[0] else f"{least} to {most}"
+    groups = [list(group) for _, group in itertools.groupby(rows, lambda one: chain(one[0]["policy"]))]
+    inner = sorted(range(1, len(groups) - 1), key=lambda place: groups[place][-1][2] / groups[place][0][1])
+    kept = {0, len(groups) - 1, *inner[::-1][: _MOST_RANGES - 2]}
+    found: list[list[Ranged]] = []
+    for is_kept, places in itertools.groupby(range(len(groups)), kept.__contains__):
+        some = [groups[place] for place in places]
+        found += some if is_kept else [list(itertools.chain(*some))]
+    last = len(found) - 1
+    return [_Led(tuple(row for row, *_ in own), own[0][1], own[-1][2], place == 0, place == last)
+            for place, own in enumerate(found)]  # fmt: skip
 
 
 def _whiskers(rows: Sequence[Mapping[str, Any]], color: str) -> Spec:

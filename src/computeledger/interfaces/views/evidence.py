@@ -56,8 +56,7 @@ _NONE = {
     "PriceSheetAnswer": "Nothing is predicted here: prices are as their sheets state them.",
     "QualityAnswer": "Nothing was measured beside the published scores: ability is fitted to these.",
     "QualityPriceAnswer": "Nothing was measured beside the published scores and prices that are shown.",
-    "RouteAnswer": "Only with your own numbers (the app begins with an example): set each to the worst you believe; if "
-    "the advice stays, trust it.",
+    "RouteAnswer": "As right as the numbers given: see whether the advice stays at the worst you believe.",
     "ScheduleAnswer": "No measurement exists: the days of each step are those given.",
     "SearchAnswer": "Nothing is predicted here: each figure is as its source states it, or marked as an assumption.",
     "SitesAnswer": "No measurement of a site exists beside its data: what is counted here is held against what the "

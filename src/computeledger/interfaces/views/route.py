@@ -10,7 +10,7 @@ from computeledger.interfaces.plots.money import charted_policies, failure_figur
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, with_interval
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
-from computeledger.questions.policies import has_person, policy_in_full, policy_in_short, route_words
+from computeledger.questions.policies import chain, has_person, policy_in_full, policy_in_short, route_words
 from computeledger.questions.wording import (
     figure_words,
     headline_words,
@@ -83,12 +83,13 @@ def _assumed(said: str) -> str:
 
 def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
     given = document["failure_usd"]
-    person = "; person: does what fails them all" if has_person(document) else ""
-    is_given = f" The dotted line is the {words(given, 'USD')} that it costs here." if given else ""
+    person = ", and a person does what fails them all" if has_person(document) else ""
+    is_answer = "; violet: the answer" if document["best"]["policy"] in charted_policies(document) else ""
+    is_given = f" The triangle is the {words(given, 'USD')} that it costs here." if given else ""
     return (
-        Plot("failure", "Which policy, as failures cost more?", "Bar: what a failed task may cost you while that "
-             f"policy is the cheapest, with no floor on success; %: tasks completed; violet: the answer.{is_given} "
-             f"Alone: one try, unchecked; \u00d73: up to three checked tries{person}.",
+        Plot("failure", "Which policy, as failures cost more?", "Bar: what a failed task may cost while that policy "
+             f"is the cheapest, with no floor on success; %: tasks completed{is_answer}.{is_given} Alone: one "
+             f"try, unchecked; else up to so many, each checked{person}.",
              failure_figure(document), "usd_per_completed_task"),
         Plot("front", "Cost against success", "No policy beats those on the line; small dots are ways between the "
              "named ones. Ring: the answer.",
@@ -109,9 +110,23 @@ def _switch(document: Mapping[str, Any]) -> tuple[Tile, ...]:
     for row in document["by_failure_usd"]:
         if row["failure_usd"] > document["failure_usd"] and row["success_fraction"] > success:
             cost, done = words(row["failure_usd"], "USD", 2), words(row["success_fraction"], "fraction", 2)
-            then = f"then take {_name(row, document)}: {done} completed"
+            then = f"{_models(row['policy'], has_person(document))}: {done} completed"
             return (Tile("Switch if a failed task costs", f"over {cost}", then),)
     return ()
+
+
+def _models(policy: str, is_person: bool) -> str:
+    """The models of a policy in order, without how often each is asked: what a figure has room for.
+
+    Examples
+    --------
+    >>> _models("large x3 checked -> small x4 checked", is_person=True), _models("large", is_person=True)
+    ('to large, small, then a person', 'to large alone')
+    """
+    if chain(policy) == policy:
+        return f"to {policy_in_short(policy, is_person)}"
+    steps = [*chain(policy).replace(" checked", "").split(" -> "), *(["a person"] if is_person else [])]
+    return f"to {', '.join(steps[:-1])}, then {steps[-1]}" if steps[1:] else f"to checked tries of {steps[0]}"
 
 
 _TRIES = re.compile(r" x(\d+) checked")
@@ -193,7 +208,7 @@ def _front(document: Mapping[str, Any]) -> Table:
     title = "The policies to choose from"
     person = ", and the person does what fails them all" if has_person(document) else ""
     note = "\u2192: the answer; then the policies of the chart and single models, by cost. Alone: one try, unchecked; "
-    note += f"\u00d72: up to two tries, each checked{person}; best of 2: two at once, the check chooses. If failures "
+    note += f"every other try is checked{person}; best of 2: two at once, the check chooses. If failures "
     note += "were independent more would complete: an upper bound, no forecast."
     note += f" {_PASSED}" if has_person(document) else ""
     drops = ("if independent, at most", "takes", "delivered wrong")

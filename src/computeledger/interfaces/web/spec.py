@@ -117,6 +117,8 @@ class Page:
 
     The server answers the defaults of one that ``is_ahead`` before anybody asks: it takes long, or many begin there.
 
+    ``invites`` stands above the boxes.
+
     The control that ``search`` names stands above the answer, with the presets as examples, instead of beside it.
 
     ``short`` is the question in so few words that they stand in one line beside the title on a phone; ``opener`` is
@@ -142,6 +144,7 @@ class Page:
     short: str = ""
     opener: str = "Change the scenario"
     search: str = ""
+    invites: str = ""
     is_ahead: bool = False
 
     def defaults(self, query: Mapping[str, str]) -> Values:

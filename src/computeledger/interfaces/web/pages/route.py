@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 from computeledger.economics.routing.task import route_of
 from computeledger.facts.reading import Document
-from computeledger.interfaces.web.spec import JUDGE, Answer, Control, Page, Values
+from computeledger.interfaces.views import view_of
+from computeledger.interfaces.web.spec import JUDGE, Answer, Control, Page, Values, View
 from computeledger.questions.answers.route import answer_case
 
 _MODELS = ("small", "large")
@@ -85,15 +88,36 @@ def _answer(values: Values, working: bool) -> Answer:
     return Answer(found.to_dict(working=working), "computeledger route TASK.toml", found, text)
 
 
+_EXAMPLES: dict[str, Values] = {
+    "Small, large, then a person": {},
+    "No person to fall back on": {"fallback.usd": "", "fallback.seconds": ""},
+    "A check that is often wrong": {"verifier.false_accept": "0.3", "verifier.false_reject": "0.2"},
+    "A wrong result is dear": {"task.failure_usd": "10"},
+    "An hour of waiting is dear": {"task.latency_usd_per_hour": "150"},
+}
+
+
+@functools.cache
+def _example_texts() -> frozenset[str]:
+    """The tasks that the examples describe."""
+    default = {one.name: one.default for one in _CONTROLS}
+    return frozenset(
+        task_text({name: text for name, text in (default | values).items() if text}) for values in _EXAMPLES.values()
+    )
+
+
+def _view(answer: Answer) -> View:
+    """The answer, told to be an example as long as the numbers are one's."""
+    view = view_of(answer.source)
+    if answer.plan not in _example_texts():
+        return view
+    context = f"{view.context[:1].lower()}{view.context[1:]}"
+    return replace(view, context=f"An example until the numbers are yours: {context}")
+
+
 PAGE = Page(
     "route", "Route", "Which models finish a task most cheaply?", _CONTROLS,
-    _answer,
-    short="Which model is the cheapest?", section=JUDGE,
-    presets={
-        "A cheap one, a strong one, a person": {},
-        "No person to fall back on": {"fallback.usd": "", "fallback.seconds": ""},
-        "A check that is often wrong": {"verifier.false_accept": "0.3", "verifier.false_reject": "0.2"},
-        "A wrong result is dear": {"task.failure_usd": "10"},
-        "An hour of waiting is dear": {"task.latency_usd_per_hour": "150"},
-    },
+    _answer, _view,
+    short="Which model is the cheapest?", section=JUDGE, presets=_EXAMPLES,
+    invites="An example: put in your own numbers.", opener="Put in your numbers",
 )  # fmt: skip
