@@ -18,6 +18,7 @@ from computeledger.economics.plan.read import load_plan
 from computeledger.interfaces.plots import palette
 from computeledger.interfaces.plots import parts as plot_parts
 from computeledger.interfaces.plots import plan as plots
+from computeledger.interfaces.plots.dollars import money_figure
 from computeledger.interfaces.plots.memory import memory_figure
 from computeledger.interfaces.plots.training import timeline_figure
 from computeledger.questions.answers.plan import plan_document
@@ -39,7 +40,7 @@ def figures_of(ledger: Ledger) -> dict[str, dict[str, Any]]:
     document = plan_document(ledger)
     return {
         "shares": plots.shares_figure(document),
-        "money": plots.money_figure(document, ledger),
+        "money": money_figure(document, ledger),
         "gpu_hours": plots.phases_figure(ledger),
         "roofline": plots.roofline_figure(ledger),
         "bounds": plots.bounds_figure(ledger),

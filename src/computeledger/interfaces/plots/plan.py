@@ -31,53 +31,10 @@ from computeledger.questions.wording import (
     percent,
     point,
     step_words,
-    with_interval_words,
     words,
 )
 from computeledger.units import MONTH_S, format_si, format_usd
 from computeledger.workloads.result import quantity
-
-#: Height of a phase's row: two lines of words and its bar.
-_MONEY_PX = 72
-
-
-def money_figure(document: Mapping[str, Any], ledger: Ledger) -> Spec:
-    """Where the dollars go: a bar for each phase with its 90 % interval, the dearest first.
-
-    Its cost and its share stand above the bar, and below them the interval and the GPU-hours that the dollars buy.
-    """
-    phases = {**document["phases"], **({"experiments": document["experiments"]} if document["experiments"] else {})}
-    order = sorted(phases, key=lambda name: -point(phases[name]["usd"]))
-    rows = list(range(len(order)))[::-1]
-    costs = [phases[name]["usd"] for name in order]
-    ends = [(point(cost), point(cost, "p05"), point(cost, "p95")) for cost in costs]
-    data: list[Spec] = [{
-        "type": "bar", "orientation": "h", "x": rounded(size for size, *_ in ends), "y": [row - 0.2 for row in rows],
-        "width": [0.28] * len(rows), "marker": {"color": [PHASE_COLORS[name] for name in order], "line": {"width": 0}},
-        "error_x": {
-            "type": "data", "symmetric": False, "color": NEUTRAL, "thickness": 1.5, "width": 4,
-            "array": [high - size if high > low else None for size, low, high in ends],
-            "arrayminus": [size - low if high > low else None for size, low, high in ends],
-        },
-        "hovertext": [f"{PHASE_NAMES[name]}: {with_interval_words(cost, 'USD')}"
-                      for name, cost in zip(order, costs, strict=True)],
-        "hovertemplate": "%{hovertext}<extra></extra>",
-    }]  # fmt: skip
-    notes = []
-    for row, name, cost in zip(rows, order, costs, strict=True):
-        share, hours = document["shares"]["usd"][name], figure_words(phases[name]["gpu_hours"], "GPU-hours")
-        spread = interval_words(cost, "USD") or _without_spread(ledger, PHASE_NAMES[name])
-        part = f"   {percent(share, 2)}" if len(order) > 1 else ""
-        head = f"<b>{PHASE_NAMES[name]}  {figure_words(cost, 'USD')}</b>{part}"
-        notes.append(parts.note(f"{head}<br>{spread} · {hours}", row + 0.26))
-    layout = parts.layout(
-        _MONEY_PX * len(rows) + 12,
-        notes,
-        xaxis={"range": [0, 1.03 * max(high for *_, high in ends)], "visible": False, "fixedrange": True},
-        yaxis={"range": [-0.5, len(rows) - 0.4], **parts.ROWS},
-        margin={"l": 4, "r": 4, "t": 4, "b": 4},
-    )
-    return {"data": data, "layout": layout}
 
 
 def shares_figure(document: Mapping[str, Any]) -> Spec:
@@ -164,7 +121,7 @@ def phases_figure(ledger: Ledger) -> Spec:
         summary = quantity(value, unit)
         data += (hill := parts.hill(np.asarray(value, float), row, color))
         marks.append((summary, row - 0.1, color, "circle"))
-        said = interval_words(summary, unit) or _without_spread(ledger, name)
+        said = interval_words(summary, unit) or without_spread(ledger, name)
         text = f"<b>{name}  {figure_words(summary, unit)}</b>   {said}"
         notes.append(parts.note(text.replace("\u00a0GPU-hours", ""), row + (0.58 if hill else 0.14)))
         ends += [float(end) for end in np.quantile(np.asarray(value, float), [0.001, 0.999])]
@@ -181,7 +138,7 @@ def phases_figure(ledger: Ledger) -> Spec:
     return {"data": data, "layout": layout}
 
 
-def _without_spread(ledger: Ledger, name: str) -> str:
+def without_spread(ledger: Ledger, name: str) -> str:
     """Why a phase has one value: the plan states it, as its makers published or planned it."""
     phase = next((one for key, one in ledger.phases.items() if PHASE_NAMES[key] == name), None)
     stated = phase is not None and "modelled_gpu_hours" in phase.details

@@ -204,13 +204,19 @@ def _runs_words(document: Document, error: float, runs: str, cost: str) -> str:
     return f"Trust time and cost to {trusted_to_words(value)} in nine of ten cases. {measured}"
 
 
+def _measured_words(alike: Document) -> str:
+    """How many runs were measured, and whether any is of the same model and chip."""
+    of = "like it" if alike["n_same_model_and_chip"] else "of other models or chips"
+    return f"{alike['n']:,} measured runs {of}"
+
+
 def training_evidence(document: Document) -> Evidence:
     """Of a training run: times of a step of runs like it, and whether they are harder to predict than most."""
     alike = document.get("measured_alike")
     if alike is None:
         return Evidence("No measurement of a run like this one exists: the interval is that of all training runs.")
     sources = f"{alike['sources']} sources" if alike["sources"] > 1 else "one source"
-    said = _runs_words(document, alike["step"], f"{alike['n']:,} measured runs like it", "effective_usd")
+    said = _runs_words(document, alike["step"], _measured_words(alike), "effective_usd")
     details = f"Runs of {alike['what']} from {sources}, each left out of the fit that predicts it with its source."
     every = errors_by_workload()["training"].median_abs_error
     if alike["step"] > _HARDER * every:
@@ -232,8 +238,7 @@ def rl_evidence(document: Document) -> Evidence:
     """Of an RL run: times of a step, whose halves take turns or run at once as its own."""
     alike = document["measured_alike"]
     sources = f" from {alike['sources']} sources" if alike["sources"] > 1 else ""
-    of = "like it" if alike["n_same_model_and_chip"] else "of other models or chips"
-    said = _runs_words(document, alike["median_abs_error"], f"{alike['n']:,} measured runs {of}", "usd")
+    said = _runs_words(document, alike["median_abs_error"], _measured_words(alike), "usd")
     held = f"the 90\u00a0% interval held {percent(alike['coverage_90'])} of them"
     what = f"{alike['what'][:1].upper()}{alike['what'][1:]}"
     details = f"{what}{sources}, each left out of the fit that predicts it; {held}."

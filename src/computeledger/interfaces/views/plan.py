@@ -9,6 +9,7 @@ from typing import Any
 from computeledger.distributions import high_of, low_of
 from computeledger.economics.plan.ledger import Ledger
 from computeledger.interfaces.plots import plan as plots
+from computeledger.interfaces.plots.dollars import money_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, share_cell, with_interval
 from computeledger.interfaces.views.display_names import chip_name
 from computeledger.interfaces.views.income import income_plots, income_sentence, income_tables
@@ -367,7 +368,7 @@ def _plots(document: Mapping[str, Any], ledger: Ledger) -> tuple[Plot, ...]:
     if ledger.phases:
         found.append(
             Plot("money", "Where the dollars go", "Median and 90 % interval of each phase's cost, its share of the "
-                 "total, and the GPU-hours that it buys.", plots.money_figure(document, ledger), "usd")
+                 "total, the GPU-hours that it buys, and what these do.", money_figure(document, ledger), "usd")
         )  # fmt: skip
     if len(document["shares"]["flop"]) > 1:
         found.append(

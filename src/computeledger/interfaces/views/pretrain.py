@@ -367,9 +367,11 @@ def _plots(document: Mapping[str, Any], chip: Accelerator) -> tuple[Plot, ...]:
 def _pipeline(answer: PretrainAnswer, document: Mapping[str, Any]) -> tuple[Plot, ...]:
     """The schedule of a pipeline in time; a job of one stage has one where its step is taken apart."""
     if "step" in document:
-        return pipeline_plots(document["step"]["timeline"], document["schedule"], is_printed=True)
+        return pipeline_plots(document["step"]["timeline"], document["schedule"], document["step_s"], is_printed=True)
     drawn = timeline_document(answer.result, FEW_ROUNDS)
-    return pipeline_plots(drawn, document["schedule"], is_printed=False) if drawn.get("n_stages", 1) > 1 else ()
+    if drawn.get("n_stages", 1) == 1:
+        return ()
+    return pipeline_plots(drawn, document["schedule"], document["step_s"], is_printed=False)
 
 
 def _tables(document: Mapping[str, Any]) -> list[Table]:

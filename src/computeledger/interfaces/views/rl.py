@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from computeledger.interfaces.plots.bars import bars_figure
@@ -13,6 +14,7 @@ from computeledger.interfaces.view import (
     Cell,
     Plot,
     Table,
+    Tile,
     View,
     quantity_cell,
     share_cell,
@@ -21,6 +23,7 @@ from computeledger.interfaces.view import (
 from computeledger.interfaces.views.evidence import rl_evidence
 from computeledger.interfaces.views.grounds import price_ground, rent_taken
 from computeledger.interfaces.views.published import published_system
+from computeledger.interfaces.views.rl_words import demand_words, framework_words, parity_words
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answers.rl.answer import RLAnswer
 from computeledger.questions.wording import (
@@ -45,7 +48,7 @@ _TILES = (
     ("usd", "Cost", "USD", ""),
     ("gpu_hours", "GPU-time", "GPU-hours", ""),
     ("days", "Takes", "days", ""),
-    ("gpu_time_beside_pretraining", "Sampled / pretraining token", "x", "beta_gpu_time"),
+    ("gpu_time_beside_pretraining", "A sampled token costs", "times", "beta_gpu_time"),
     ("idle_fraction", "Idle: GPUs that wait", "fraction", ""),
     ("utilization_fraction", "Utilisation", "fraction", ""),
     ("step_s", "Step", "s", "step"),
@@ -57,6 +60,9 @@ _CALLED = {"once per step": "start and end of a step"}
 _START_AND_END = "Log-probs: the trainer reads rollouts for each token's probability. Start and end of a step: "
 _START_AND_END += "engines wake and take prompts; rollouts are collected, scored and logged."
 
+#: What waits where generation and training take turns.
+_WAITING = " Waiting: GPUs whose rollouts have all ended (one that still decodes a few counts as generation), then all "
+_WAITING += "of them until the last verdict is in."
 _TOO_LITTLE = "does not fit: a replica with one longest rollout, or the trainer, needs more memory"
 
 
@@ -68,7 +74,7 @@ def view(answer: RLAnswer, working: bool) -> View:
         asked=_asked(document),
         headline=_headline(document, answer.setting.system.accelerator.short_name),
         context=_context(document),
-        tiles=tuple(tile(document, *one) for one in _TILES),
+        tiles=tuple(_tile(document, *one) for one in _TILES),
         main="gpu_hours",
         facts=tuple(_facts(document)),
         plots=_plots(document),
@@ -83,6 +89,12 @@ def view(answer: RLAnswer, working: bool) -> View:
         card=_card(document, answer.setting.system.accelerator.short_name),
         evidence=rl_evidence(document),
     )
+
+
+def _tile(document: Mapping[str, Any], key: str, label: str, unit: str, why: str) -> Tile:
+    """A figure of the run; one in times says of what."""
+    found = tile(document, key, label, unit, why)
+    return replace(found, band=f"a pretraining token ({found.band})") if unit == "times" else found
 
 
 def _warnings(document: Mapping[str, Any]) -> list[str]:
@@ -171,9 +183,9 @@ def _context(document: Mapping[str, Any]) -> str:
     idle_fraction = point(document["idle_fraction"])
     idle = f"; {percent(idle_fraction, 2)} of the GPU-time idles" if idle_fraction >= _TOLD else ""
     paced = "; too few environments set the pace" if document["binding_phase"] == "environments" else ""
-    sampled = figure_words(document["tokens"], "tokens")
+    sampled = figure_words(document["tokens"], "")
     times = figure_words(document["gpu_time_beside_pretraining"], "").strip()
-    costs = f"a sampled token costs {times} times the GPU-time of a pretraining token"
+    costs = f"a sampled token costs {times} times a pretraining token"
     why = _busy(document)
     first = f"{why}, so {costs}" if why else f"{costs[0].upper()}{costs[1:]}"
     return f"{first}. {sampled} are sampled{idle}{paced}."
@@ -185,8 +197,7 @@ def _busy(document: Mapping[str, Any]) -> str:
     if name not in busy:
         return ""
     waits = name == "generation" and (document["binding_phase"], document["bound"]) == ("generation", "memory")
-    read = " waits for memory, as all weights are read for each token of the rollouts that run at once, and"
-    why = read if waits else ""
+    why = " waits for memory and" if waits else ""
     return f"{name[0].upper()}{name[1:]}{why} uses {percent(busy[name], 2)} of the chips' arithmetic"
 
 
@@ -222,10 +233,8 @@ def _notes(document: Mapping[str, Any]) -> list[str]:
     interval = f"the ranges are those of: {document['interval']['class']}"
     if basis := document["interval"].get("rests_on"):
         interval += f"; {basis}"
-    flop = format_si(point(document["demand"]["flop"]), "FLOP")
-    takes = f"what {flop} of such RL takes: {_demand(document['demand'])}"
     counted = "a sampled token is counted whether the rollout is kept or dropped"
-    found = [interval, counted, _framework(document["framework"]), takes]
+    found = [interval, counted, framework_words(document["framework"]), demand_words(document["demand"])]
     compared = document.get("comparison", {})
     if taken := compared.get("taken"):
         said = [f"mean rollout {words(taken['rollout_tokens'], 'tokens')}"] if "rollout_tokens" in taken else []
@@ -249,27 +258,6 @@ def _adapters(document: Mapping[str, Any]) -> list[str]:
     return [lora_words(lora), f"{taken}; the reference policy is the base with adapters off"]
 
 
-#: Fields that a framework settles, in words.
-_TAKEN = {
-    "backend": "engine", "max_lag": "lag", "logprob_passes": "log-prob passes", "sharding": "sharding",
-    "recompute": "recompute", "microbatch_sequences": "rollouts a microbatch", "packing": "packing",
-    "memory_fraction": "share of memory for generation", "lora_sync": "LoRA sync",
-    "live_limit": "rollouts at once on a replica",
-}  # fmt: skip
-
-
-def _framework(one: Mapping[str, Any]) -> str:
-    """What the framework decided, and what of it was not read at its source."""
-    taken = [f"{_TAKEN[name]} {value:g}" if not isinstance(value, str) else f"{_TAKEN[name]} {value}"
-             for name, value in one["taken"].items()]  # fmt: skip
-    if one["weight_sync_taken"]:
-        taken.append(f"weight sync: {one['weight_sync_name']}")
-    said = f"framework: {one['name']}" + (f"; from it {', '.join(taken)}" if taken else "")
-    effect = one["step_ratio"]
-    said += f"; its measured steps take x {effect:.2g}" if effect != 1 else ""
-    return said + (f"; not read at its source: {', '.join(one['unverified'])}" if one["unverified"] else "")
-
-
 def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     out = [("Bottleneck", _bottleneck(document)), ("The next GPUs", _next_gpus(document["next_gpu"]))]
     if point(document["verifier_cores_needed"]):
@@ -280,7 +268,7 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     if "episodes" in document:
         out += _episodes(document["episodes"])
     if "equal_gpu_time" in document:
-        out.append(("In the GPU-time of pretraining", _balance(document["equal_gpu_time"])))
+        out.append(("In the GPU-time of pretraining", parity_words(document["equal_gpu_time"])))
     if "samples_per_problem" in document:
         groups = document["samples_per_problem"]
         parts = [f"{size}: {show(one['gpu_s_per_problem'], 's')}" for size, one in groups.items()]
@@ -344,31 +332,6 @@ def _episodes(one: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Caches found after a call", f"{reused}; the others are read again"),
         ("Longest context", f"{longest} tokens; {cut} of the episodes are cut there"),
     ]
-
-
-def _balance(one: Mapping[str, Any]) -> str:
-    names = ("pretraining_flop", "rl_flop", "rl_flop_by_price_ratio")
-    whole, here, priced = (format_si(point(one[name]), "FLOP") for name in names)
-    ratio = f"{one['price_ratio']:.3g}-fold"
-    return (
-        f"in that of a pretraining run of {whole} RL performs {here}; the {ratio} price of output over input tokens "
-        f"would suggest {priced}"
-    )
-
-
-def _demand(demand: Mapping[str, Any]) -> str:
-    """What a budget of FLOP asks for: tasks, or positions of a text."""
-    tokens, steps, tasks = (format_si(point(demand[name])) for name in ("tokens", "steps", "tasks"))
-    units = (("gpu_hours", "GPU-hours"), ("days", "days"), ("usd", "USD"))
-    hours, days, cost = (with_interval_words(demand[key], unit) for key, unit in units)
-    if "places" not in demand:
-        return f"{tokens} tokens, {steps} steps, {tasks} verifiable tasks; {hours}, {days} on these GPUs, {cost}"
-    positions, text = (format_si(point(demand[name])) for name in ("places", "text_tokens"))
-    share = with_interval_words(demand["passes_over_the_stock"], "fraction")
-    return (
-        f"{tokens} tokens sampled in {steps} steps, at {positions} positions of a text; that is {text} tokens of text, "
-        f"{share} of all that is public, and {hours}, {days} on these GPUs, {cost}"
-    )
 
 
 def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
@@ -447,10 +410,11 @@ def _phases(document: Mapping[str, Any]) -> Table:
         rows.append(
             [_called(name), time, quantity_cell(part["gpu_hours"], ""), share_cell(share, percent(share, 2)), used]
         )
+    waits = any(name in document["phases"] for name in ("waiting for the longest rollouts", "waiting for verifiers"))
     columns = ("phase", "in a step #", "GPU-hours #", "share", "utilisation #")
     note = (
         "In a step: as long as the mean GPU of its side is in it; sides beside one another overlap. "
-        f"{_START_AND_END} Utilisation: FLOP over dense bf16 peak."
+        f"{_START_AND_END} Utilisation: FLOP over dense bf16 peak.{_WAITING if waits else ''}"
     )
     return Table("Where GPU-time goes", columns, rows, "gpu_hours", f"{note}{_logged(document, spans)}")
 

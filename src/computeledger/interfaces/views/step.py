@@ -94,21 +94,31 @@ def operations_plot(step: Mapping[str, Any]) -> Plot:
     )  # fmt: skip
 
 
-def pipeline_plots(drawn: Mapping[str, Any], schedule: str, is_printed: bool) -> tuple[Plot, ...]:
+def pipeline_plots(drawn: Mapping[str, Any], schedule: str, step_s: Any, is_printed: bool) -> tuple[Plot, ...]:
     """The pipeline through time, where it can be drawn; a terminal has it where it is asked to show the working."""
     if "problem" in drawn:
         return ()
+    shown_s = drawn["pipeline_end_s"] + sum(drawn["tail_s"].values())
+    part = f": {words(shown_s, 's', 2)} of a step of {figure_words(step_s, 's')}" if drawn["left_out"] else ""
     timeline = Plot(
-        "timeline", "Timeline of one pipeline", _timeline_words(drawn, schedule), plots_training.timeline_figure(drawn),
-        "step_s", is_wide=True, is_detail=True, text=_timeline_text(drawn) if is_printed else "",
-    )  # fmt: skip
+        "timeline",
+        f"Timeline of one pipeline{part}",
+        _timeline_words(drawn, schedule),
+        plots_training.timeline_figure(drawn),
+        "step_s",
+        is_wide=True,
+        is_detail=True,
+        text=_timeline_text(drawn) if is_printed else "",
+    )
     return (timeline,)
 
 
 def _timeline_words(drawn: Mapping[str, Any], schedule: str) -> str:
     left, total = drawn["left_out"], drawn["n_microbatches"] + drawn["left_out"]
     cut = (
-        f" Drawn are {drawn['n_microbatches']} of {total} microbatches: the steady middle is left out." if left else ""
+        f" Drawn are {drawn['n_microbatches']} of {total} microbatches; the others make the steady middle longer."
+        if left
+        else ""
     )
     idle = percent(drawn["bubble_fraction"], 2)
     shades = f", lighter for later pieces of the {drawn['n_pieces']} on each stage" if drawn["n_pieces"] > 1 else ""
