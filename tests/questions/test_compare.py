@@ -433,10 +433,14 @@ def test_the_offer_to_take_keeps_its_limits_with_90_percent_and_the_cheaper_gamb
     assert best["usd_per_request_p05"] == best["usd_per_request_p95"], "so many GPUs at one price"
     said = view.headline.replace("\u00a0", " ")
     assert f"{best['gpus']} GPUs" in said and said.endswith(
-        "the cheapest of 2 offers that keep the limits in nine of ten cases"
+        "cheapest of 2 offers that keep the limits in nine of ten cases"
     )
     gamble = document["offers"][0]
-    assert f"{round(100 * gamble['kept_probability'])} %" in view.context.replace("\u00a0", " ")
+    cheaper = next(one for one in view.tiles if one.label.startswith("Cheaper"))
+    assert f"{round(100 * gamble['kept_probability'])} %" in cheaper.band.replace("\u00a0", " ")
+    runs = answer.recommended.fleet() if answer.recommended else {}
+    assert runs["replicas"] == best["gpus"] and runs["layout"] == "tp1", "the layout of the larger fleet"
+    assert runs["tpot_s"]["p50"] < gamble["meets"]["tpot"]["p50_s"], "more replicas share the load"
 
 
 def test_where_no_number_of_gpus_keeps_the_limits_none_is_called_the_cheapest_of_those_that_do() -> None:
@@ -479,7 +483,7 @@ def test_a_price_of_nothing_is_remarked() -> None:
 def test_the_tables_are_whole(answer: Any, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     view = answer.view()
-    assert re.match(r"[\w.-]+ on (\d+ |\d+ GPUs of )?H[12]00", view.headline)
+    assert re.match(r"[\w.-]+ in \w+ on (\d+ |\d+ GPUs of )?H[12]00", view.headline)
     assert "Without an answer" in [one.title for one in view.tables]
     for one in view.tables:
         out = Page()

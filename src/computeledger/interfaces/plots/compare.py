@@ -78,7 +78,7 @@ def _titled(figure: Spec, values: Sequence[float], title: str) -> Spec:
         layout["xaxis"] = parts.zero_axis(max(values), "USD")
     else:
         title = f"{title}, ratios as distances"
-    layout["xaxis"]["title"] = {"text": title}
+    layout["xaxis"] |= {"title": {"text": title}, "showgrid": False, "ticks": "outside"}  # no line runs through words
     layout["height"] += _TITLE_PX
     layout["margin"] = {**layout["margin"], "l": 12, "b": layout["margin"]["b"] + _TITLE_PX}
     return figure

@@ -9,6 +9,7 @@ from computeledger.facts.schema import Accelerator
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import NEUTRAL, PHASE_COLORS, Spec, plain, rounded
 from computeledger.interfaces.plots.plan import roofline_of
+from computeledger.physics.roofline import OperationKind
 from computeledger.questions.wording import percent, point, words
 from computeledger.units import format_si, format_usd
 
@@ -103,13 +104,14 @@ def step_bounds(document: Mapping[str, Any]) -> Spec:
                 "type": "bar", "orientation": "h", "name": bound, "y": [place + _BAR_AT for place, _ in mine],
                 "x": rounded(one["share_fraction"] for _, one in mine), "width": [10 / _ROW_PX] * len(mine),
                 "marker": {"color": color, "line": {"width": 0}}, "showlegend": bound != _REST,
-                "hovertext": [f"{plain(one['name'])}: {percent(one['share_fraction'])} of the step" for _, one in mine],
+                "hovertext": [f"{plain(operation_words(one['name']))}: {percent(one['share_fraction'])} of the step"
+                              for _, one in mine],
                 "hovertemplate": "%{hovertext}<extra></extra>",
             })  # fmt: skip
     notes = [
         parts.note(f"<b>{_STEPS[one]}</b>", place + _BAR_AT)
         if isinstance(one, str)
-        else parts.note(f"{plain(one['name'])}  <b>{_share(one)}</b>", place + _WORDS_AT)
+        else parts.note(f"{plain(operation_words(one['name']))}  <b>{_share(one)}</b>", place + _WORDS_AT)
         for place, one in zip(places, rows, strict=True)
     ]
     layout = parts.layout(
@@ -123,6 +125,21 @@ def step_bounds(document: Mapping[str, Any]) -> Spec:
         margin={"l": 4, "r": 8, "t": 36, "b": 4},
     )  # fmt: skip
     return {"data": data, "layout": layout}
+
+
+#: Operations by the field's words, where a document has others.
+_OPERATIONS = {OperationKind.LAUNCH_FLOORS.value: "kernel launches"}
+
+
+def operation_words(name: str) -> str:
+    """An operation of a step as readers call it.
+
+    Examples
+    --------
+    >>> operation_words("launch floors"), operation_words("all-reduce")
+    ('kernel launches', 'all-reduce')
+    """
+    return _OPERATIONS.get(name, name)
 
 
 def _share(one: Mapping[str, Any]) -> str:

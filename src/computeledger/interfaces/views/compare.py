@@ -8,8 +8,9 @@ from typing import Any
 from computeledger.economics.hosting.rent import hourly_price
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_system
+from computeledger.interfaces.glossary import layout_said
 from computeledger.interfaces.plots.compare import Row, costs_figure, even_figure
-from computeledger.interfaces.view import Cell, Plot, Table, View, usd_alike
+from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, usd_alike
 from computeledger.interfaces.views.compare_words import (
     CARRIES,
     EVEN,
@@ -21,6 +22,7 @@ from computeledger.interfaces.views.compare_words import (
     ends,
     headline,
     in_order,
+    inverse,
     is_sure,
     keep,
     keeps,
@@ -34,6 +36,7 @@ from computeledger.interfaces.views.compare_words import (
     tiles,
 )
 from computeledger.interfaces.views.display_names import in_names
+from computeledger.interfaces.views.evidence import offers_evidence
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import interval_words, listed, percent, words
 from computeledger.sources import load_sources
@@ -57,7 +60,8 @@ def view(answer: Answer, working: bool) -> View:
     known = _fleets(answer, found)
     names = {one["name"]: one["label"] for one in known}
     even = [one | {"offer": names[one["offer"]]} for one in document["break_even"]]
-    tables = [_costs(known), *_fewest(known), *_systems([one["fewest"] for one in known]), *_break_even(even)]
+    least = [one["fewest"] for one in known]
+    tables = [_costs(known), *_systems(known), *_fewest(known), *_times_kept(least), *_break_even(even)]
     return View(
         headline=headline(known, len(refused)),
         context=context(known, len(refused), _workload(answer, known)),
@@ -72,6 +76,7 @@ def view(answer: Answer, working: bool) -> View:
         ),
         notes=tuple(f"{one['label']}: {one['why']}" for one in known if one["why"]),
         overline="compare",
+        evidence=None if known[0]["kind"] == "api" else offers_evidence(known[0]["ttft_s"]),
         sources=_rents(answer),
         card=card(known[0]),
     )
@@ -91,18 +96,17 @@ def _fleets(answer: Any, found: Sequence[Offered]) -> list[Offered]:
 
 
 def _workload(answer: Any, known: Sequence[Offered]) -> str:
-    """What is served: the format of the weights, and the tokens of a request, where all offers have the same."""
+    """What is served: the load, and the tokens of a request, where all offers have the same."""
     chosen = known[0]
     asked = next(one.offer.question for one in answer.offers if one.offer.name == chosen["name"])
     sizes = [] if asked is None else [asked.input_tokens, asked.output_tokens]
-    kinds = {one["weights"] for one in known}
-    said = [f"{chosen['weights']} weights"] if chosen["weights"] and len(kinds) == 1 else []
+    said = []
+    if asked is not None and isinstance(asked.requests_per_s, int | float):
+        said.append(f"at {asked.requests_per_s:g}\u00a0requests/s")
     if sizes and all(isinstance(one, int | float) for one in sizes):
         read, written = map(format_si, sizes)
-        said.append(f"{read} tokens in, {written} out")
-    if asked is not None and isinstance(asked.requests_per_s, int | float):
-        said.append(f"{asked.requests_per_s:g}\u00a0requests/s")
-    return ", ".join(said)
+        said.append(f"{'of' if said else 'for'} {read} tokens in, {written} out")
+    return " ".join(said)
 
 
 def _rents(answer: Any) -> tuple[str, ...]:
@@ -207,21 +211,48 @@ def _terms(one: Offered) -> list[str]:
 
 
 def _systems(known: Sequence[Offered]) -> list[Table]:
-    """What each offer takes, and what it attains of the promise; prices by the token say nothing of either."""
+    """How each fleet to take is laid out, how fast it answers, and what it draws; of APIs none of it is known."""
     own = [one for one in known if one["kind"] != "api"]
     if not own:
         return []
-    has_fleet = any(one["gpus"] for one in own)
-    columns = ["offer", "layout", *(["GPUs #", "one spare #", "power #"] if has_fleet else []), "J/token #", "bound"]
-    rows = []
-    for one in own:
-        row = [one["label"], f"{one['replicas']} x {one['layout']}" if one["replicas"] else one["layout"]]
-        row += [f"{one['gpus']:,}", _or_none(one["gpus_with_spare"], "GPUs"), words(one["w"], "W")] if has_fleet else []
-        rows.append([*row, f"{one['joules_per_token']:.3g}", one["bound"]])
-    spare = "the fewest GPUs; one spare: with one replica more, so that the load is carried while one is down"
-    note = spare if has_fleet else ""
-    takes = Table("What each takes", tuple(columns), rows, note=note, is_detail=True)
-    return [takes, *([_kept(own)] if any(one["meets"] or one["attained"] for one in own) else [])]
+    has_fleet, has_times = any(one["w"] for one in own), any(one["ttft_s"] or one["tpot_s"] for one in own)
+    rows: list[list[str | Cell]] = [
+        [
+            one["label"],
+            _laid_out(one),
+            *([_figure(one["ttft_s"], "s"), _figure(inverse(one["tpot_s"]), "tokens/s")] if has_times else []),
+            *([NONE if one["w"] is None else words(one["w"], "W", 2)] if has_fleet else []),
+            f"{one['joules_per_token']:.2g}",
+            one["bound"],
+        ]
+        for one in own
+    ]
+    columns = ["offer", "layout", *(["first token #", "speed for one user #"] if has_times else [])]
+    columns += [*(["power #"] if has_fleet else []), "J/token #", "bound"]
+    notes = ["medians and 90 % intervals at this load"] * (has_fleet and has_times)
+    note = "; ".join([*notes, *["power: with cooling and losses"] * has_fleet])
+    return [Table("How each runs", tuple(columns), rows, note=note, is_stacked=True, drops=("J/token", "bound"))]
+
+
+def _laid_out(one: Offered) -> Cell:
+    """How many replicas of how many GPUs each, and how these share the model."""
+    said = layout_said(one["layout"] or "")
+    below = f"{one['layout']}: {said}" if said else str(one["layout"] or "")
+    if not one["replicas"]:
+        return Cell(below)
+    each = format_count(one["gpus"] // one["replicas"], "GPU")
+    return Cell(f"{format_count(one['replicas'], 'replica')} of {each}", below=below)
+
+
+def _figure(value: Any, unit: str) -> str | Cell:
+    """A median with its interval below, where it is known."""
+    return NONE if value is None else quantity_cell(value, unit)
+
+
+def _times_kept(known: Sequence[Offered]) -> list[Table]:
+    """What the fewest GPUs attain of the promise; prices by the token say nothing of it."""
+    own = [one for one in known if one["kind"] != "api"]
+    return [_kept(own)] if any(one["meets"] or one["attained"] for one in own) else []
 
 
 def _kept(own: Sequence[Offered]) -> Table:
@@ -330,17 +361,30 @@ def _marks(near: Sequence[Offered], best: Offered) -> str:
     said = "Dot and bar: median and 90 % interval"
     if is_sure(best) and best["gpus"]:
         each = "" if all(map(is_sure, near)) else "; where no number of GPUs does, the fewest expected to"
-        said = f"Fleets that {keep(best)} in nine of ten cases, with the 90 % range of their cost{each}"
+        said = f"Fleets that {keep(best)} in nine of ten cases; bar: 90 % range of their cost, as rents differ{each}"
     said += "; ring: recommended" if len(near) > 1 else ""
+    bare = [one["label"] for one in near if _is_narrow(one)]
+    if bare and len(bare) < len(near):
+        said += f"; {listed(bare)} {'have' if len(bare) > 1 else 'has'} no bar, as quoted rents hardly differ"
     if any(one["usd_per_request_p95"] is None for one in near):
         said += "; no bar to the right: at slow times no number of GPUs is enough"
     return f"{said}."
 
 
+#: Width of an interval, over its median, below which a dot hides it.
+_NARROW = 0.05
+
+
+def _is_narrow(one: Offered) -> bool:
+    """Whether an offer's bar is hidden by its dot."""
+    of = paid_ends(one)
+    return one["usd_per_request_p95"] is not None and of["p95"] - of["p05"] < _NARROW * of["p50"]
+
+
 def _row(one: Offered, is_recommended: bool) -> Row:
     """An offer as the chart shows it."""
     chance = one["kept_probability"]
-    sure = "" if chance is None else f", {chance_words(chance)} sure"
+    sure = "" if chance is None else f", {chance_words(chance)} chance"
     ring = ", recommended" if is_recommended else ""
     return Row(one["label"], _quantity(one), paid(one), f"{sure}{ring}", is_recommended)
 

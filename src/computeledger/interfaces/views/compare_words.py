@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ _SURE = 0.99
 NONE = "–"
 #: Offers of a tie that are named at most.
 _MOST_NAMED = 5
+#: Chips that are named at most as compared.
+_MOST_COMPARED = 6
 #: A request costs so little that people quote this many.
 REQUESTS = 1000
 PER_REQUESTS = "per thousand requests"
@@ -216,15 +219,16 @@ def headline(known: Sequence[Offered], n_refused: int) -> str:
     best, n, n_sure = known[0], len(known) + n_refused, sum(map(is_sure, known))
     of, cost, surely = format_count(n, "offer"), f"{paid(best)} {per(best)}", sure_words(best)
     if is_sure(best) and n > 1:
-        which = f"the cheapest of {n_sure} offers that {keep(best)}"
+        which = f"cheapest of {n_sure} offers that {keep(best)}"
         if n_sure < n:
             only = f"the only one of {of} that {keeps(best)}"
-            which = only if n_sure == 1 else f"the cheapest of {n_sure} (of {n}) offers that {keep(best)}"
+            which = only if n_sure == 1 else f"cheapest of {n_sure} (of {n}) offers that {keep(best)}"
         said = f"{cost}, {which} in nine of ten cases"
     else:
         rank = f"the cheapest of {of}" if n > 1 else "the only offer"
         said = ", ".join([*([] if as_likely(known) else [rank]), f"{surely} for {cost}" if surely else cost])
     subject = f"{_model(best['model'])} " if best["model"] else ""
+    subject += f"in {best['weights']} " if subject and best["weights"] and best["weights"] not in best["label"] else ""
     where = f"{'from' if best['kind'] == 'api' else 'on'} " if subject else ""
     own = f" ({format_count(best['gpus'], 'GPU')})" if best["gpus"] and best["label"] == best["name"] else ""
     return headline_words(f"{subject}{where}{best['label']}{own}", said, paid_ends(best), "USD")
@@ -273,24 +277,56 @@ def context(known: Sequence[Offered], n_refused: int, workload: str) -> str:
     if first["kind"] == "api":
         own = next((one for one in known if one["kind"] != "api"), None)
         parts += [_own(own)] if own else []
+    return " ".join([*parts, *_asked(known, n_refused, workload)])
+
+
+def _asked(known: Sequence[Offered], n_refused: int, workload: str) -> list[str]:
+    """What was compared, by its chips where they are few, and for which load."""
     n = len(known) + n_refused
-    offers = format_count(n, "offer").replace(" ", "\u00a0") if n > 1 else ""
-    served = ", ".join(part for part in (offers, workload) if part)
-    return " ".join([*parts, *([f"Compared: {served}."] if n > 1 else [f"Asked: {served}."] if served else [])])
+    if n == 1:
+        return [f"Asked: {workload.removeprefix('at ')}."] if workload else []
+    names = list(dict.fromkeys(re.sub(r"^\d+\u00a0", "", str(one["label"])) for one in known))
+    is_long = bool(n_refused) or len(names) > _MOST_COMPARED
+    offers = format_count(n, "offer").replace(" ", "\u00a0") if is_long else listed(names)
+    return [f"Compared: {offers}{f' {workload}' if workload else ''}."]
 
 
 def _of_sure(known: Sequence[Offered]) -> list[str]:
-    """The chance of the recommended fleet within which limits, the cheapest at the medians, and the next."""
-    best, less = known[0], _gamble(known)
-    gamble = less is not None and less["kept_probability"] is not None
-    cheaper = (
-        f"; {counted(less)} at {paid(less)}, with {chance_words(less['kept_probability'])}" if less and gamble else ""
-    )
+    """How the recommended fleet runs, and its chance to stay within which limits; what comes next has a tile."""
+    best = known[0]
     kept = f"keeps {best['limits']}" if best["limits"] else keeps(best)
-    out = [f"It {kept} with {chance_words(best['kept_probability'])}{cheaper}."]
-    if len(known) > 1 and is_sure(known[1]):
-        out.append(f"Next: {known[1]['label']} at {paid(known[1])} {per(known[1])}.")
-    return out
+    runs = runs_words(best)
+    subject = f"{runs[:1].upper()}{runs[1:]}. It" if runs else "It"
+    return [f"{subject} {kept} with a chance of {chance_words(best['kept_probability'])}."]
+
+
+def runs_words(one: Offered) -> str:
+    """How a fleet is laid out, how fast it answers one user, and what power it draws; nothing where none is known."""
+    if not one["replicas"]:
+        return ""
+    each = format_count(one["gpus"] // one["replicas"], "GPU")
+    parts = []
+    if one["tpot_s"]:
+        parts.append(f"{figure_words(inverse(one['tpot_s']), 'tokens/s')} per user")
+    if one["ttft_s"]:
+        parts.append(f"first token after {figure_words(one['ttft_s'], 's')}")
+    parts += [words(one["w"], "W", 2)] if one["w"] else []
+    laid_out = f"run as {format_count(one['replicas'], 'replica')} of {each} ({one['layout']})"
+    return f"{laid_out}: {', '.join(parts)}" if parts else laid_out
+
+
+def inverse(value: Any) -> Any:
+    """The rate of a time per item, with its interval.
+
+    Examples
+    --------
+    >>> inverse(0.5), inverse({"p05": 0.1, "p50": 0.2, "p95": 0.5, "unit": "s"})["p05"]
+    (2.0, 2.0)
+    """
+    if not isinstance(value, Mapping):
+        return 1 / value
+    ends = (("p05", "p95"), ("p10", "p90"), ("p50", "p50"), ("p90", "p10"), ("p95", "p05"))
+    return {name: 1 / value[of] for name, of in ends if of in value}
 
 
 def counted(one: Offered) -> str:

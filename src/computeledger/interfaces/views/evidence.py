@@ -105,7 +105,8 @@ def serving_evidence(document: Document) -> Evidence:
     alike = document.get("measured_alike")
     if alike is None:
         return Evidence(f"No measurement like this one exists: {document['interval']['why']}.")
-    text = f"{_trust(document, alike)} {_half_words(alike)} {_own_error_words(document, alike)}"
+    parts = (_trust(document, alike), _nearest_words(alike), _half_words(alike), _own_error_words(document, alike))
+    text = " ".join(filter(None, parts))
     chosen = (("load", alike["load"]),)
     own = Wanted(
         alike["workload"], document["model"], document["accelerator"], "", (), alike["what"].split()[0], chosen
@@ -135,13 +136,46 @@ def _trust(document: Document, alike: Document) -> str:
         )
     cost, first = document.get("usd_per_mtok_output"), document.get("ttft_s")
     parts = [f"the cost to {trusted_to_words(cost)} in nine of ten cases"] if isinstance(cost, Mapping) else []
-    parts.append(f"the speed to ±{near} in half of {'them' if parts else 'the cases'}")
+    likely = f" (likely {side})" if (side := _nearest_side(alike)) else ""
+    parts.append(f"the speed to ±{near} in half{'' if parts else ' of the cases'}{likely}")
     said = f"Trust {', '.join(parts)}"
-    if not isinstance(first, Mapping):
-        return f"{said}."
-    if math.sqrt(first["p95"] / first["p05"]) > _LOOSE:
-        return f"{said}; do not rely on the time to first token."
-    return f"{said}, the time to first token to {trusted_to_words(first)}."
+    return f"{said}{first_token_words(first) if isinstance(first, Mapping) else ''}."
+
+
+def first_token_words(first: Any) -> str:
+    """How far a time to first token can be trusted, after what is said of other figures; alone in no interval.
+
+    Examples
+    --------
+    >>> first_token_words({"p05": 0.1, "p50": 0.2, "p95": 3.0})
+    '; do not rely on the time to first token'
+    """
+    if not isinstance(first, Mapping) or math.sqrt(first["p95"] / first["p05"]) > _LOOSE:
+        return "; do not rely on the time to first token"
+    return f", the time to first token to {trusted_to_words(first)}"
+
+
+def _nearest_side(alike: Document) -> str:
+    """To which side the nearest measured deployments were off, where it is one side: ``slower``, ``faster`` or none."""
+    near = alike["nearest"]
+    slower = {(one["error_fraction"] < 0) == (one["unit"] == "s") for one in near}
+    return "" if len(near) < 2 or len(slower) > 1 else "slower" if slower == {True} else "faster"
+
+
+def _nearest_words(alike: Document) -> str:
+    """By how much the nearest were off, where it is to one side."""
+    near, side = alike["nearest"], _nearest_side(alike)
+    if not side:
+        return ""
+    off = sorted(abs(one["error_fraction"]) for one in near)
+    low, high = (words(one, "fraction", 2) for one in (off[0], off[-1]))
+    by = high if low == high else f"{low.removesuffix(_PERCENT)} to {high}"
+    predicted = "fast" if side == "slower" else "slow"
+    return f"Expect it {side}: the nearest {len(near)} measured were predicted {by} too {predicted}."
+
+
+#: What follows a share.
+_PERCENT = "\u00a0%"
 
 
 def _half_words(alike: Document) -> str:
@@ -390,7 +424,13 @@ def run_evidence(document: Document) -> Evidence:
     return replace(found, text=text)
 
 
-def parts_evidence(text: str, *workloads: str) -> Evidence:
+def offers_evidence(first: Any) -> Evidence:
+    """Of offers: the times of serving behind them, and how far that to the first token can be trusted."""
+    text, *workloads = _OF_PARTS["CompareAnswer"]
+    return parts_evidence(text, *workloads, more=first_token_words(first))
+
+
+def parts_evidence(text: str, *workloads: str, more: str = "") -> Evidence:
     """Of an answer made of parts of which each was measured, though nobody measured the whole."""
     found = errors_by_workload()
     rows: list[list[str | Cell]] = [
@@ -407,7 +447,7 @@ def parts_evidence(text: str, *workloads: str) -> Evidence:
     table = Table("How far off its parts are", columns, rows, note=note)
     trusted = listed([f"{_PARTS[name]} to ±{percent(found[name].median_abs_error, 2)}" for name in workloads])
     return Evidence(
-        f"Trust the time of {trusted} in half of the cases. {text}".strip(),
+        f"Trust the time of {trusted} in half of the cases{more}. {text}".strip(),
         "",
         "computeledger accuracy",
         workload_address(workloads[0]),

@@ -185,7 +185,7 @@ def _card(document: Mapping[str, Any], chip: str) -> Card | None:
 def _context(document: Mapping[str, Any]) -> str:
     """How it is laid out, what it waits for, and whether a fleet carries its load."""
     if "promise" in document:
-        return " ".join(filter(None, (promise_context(document), _nearest_words(document))))
+        return promise_context(document)
     at_once = f"{_batch(document)} {'sequence' if document['batch'] == 1 else 'sequences'} at once"
     if "pools" in document:
         where = f"{_layout_words(document)}, {at_once}"
@@ -199,24 +199,7 @@ def _context(document: Mapping[str, Any]) -> str:
         replicas = "" if "pools" in document else f"{format_count(document['fleet']['n_replicas'], 'replica')}, each "
         where = f"{replicas}{where}"
     carried = _carried(document["fleet"]) if "fleet" in document else ""
-    return " ".join(part for part in (_waits(document), f"{where}.", carried, _nearest_words(document)) if part)
-
-
-def _nearest_words(document: Mapping[str, Any]) -> str:
-    """To which side the nearest measured deployments were off, where it is one side."""
-    near = document.get("measured_alike", {}).get("nearest", ())
-    slower = {(one["error_fraction"] < 0) == (one["unit"] == "s") for one in near}
-    if len(near) < 2 or len(slower) > 1:
-        return ""
-    off = sorted(abs(one["error_fraction"]) for one in near)
-    low, high = (words(one, "fraction", 2) for one in (off[0], off[-1]))
-    by = high if low == high else f"{low.removesuffix(_PERCENT)} to {high}"
-    ran, predicted = ("slower", "fast") if slower == {True} else ("faster", "slow")
-    return f"Expect it {ran}: the nearest {len(near)} measured were predicted {by} too {predicted}."
-
-
-#: What follows a share.
-_PERCENT = "\u00a0%"
+    return " ".join(part for part in (_waits(document), f"{where}.", carried) if part)
 
 
 def _carried(fleet: Mapping[str, Any]) -> str:
@@ -472,7 +455,7 @@ def _step(document: Mapping[str, Any], phase: str) -> Table:
         kinds = (("flop", "FLOP"), ("bytes", "B"), ("network_bytes", "B"))
         work = [words(one[key], unit) if one[key] else "" for key, unit in kinds]
         share = share_cell(one["share_fraction"], percent(one["share_fraction"]))
-        rows.append([one["name"], *work, quantity_cell(one["time_s"], "s"), share, one["bound"]])
+        rows.append([plots.operation_words(one["name"]), *work, quantity_cell(one["time_s"], "s"), share, one["bound"]])
     return Table(title, _STEP_COLUMNS, rows, f"{phase}_s", drops=("network", "FLOP"), is_detail=True)
 
 

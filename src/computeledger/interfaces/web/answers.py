@@ -27,7 +27,7 @@ from computeledger.questions.answer import Answer as CommandAnswer
 from computeledger.questions.answer import documents_once
 from computeledger.questions.wording import words
 from computeledger.sources import load_sources
-from computeledger.units import DIMENSIONS, bytes_shown, gigabytes
+from computeledger.units import DIMENSIONS, KILO, bytes_shown, gigabytes
 
 #: Answers kept: enough for going back and forth, little enough for memory to stay flat.
 _KEPT = 256
@@ -236,8 +236,13 @@ def _resolved(page: Page, document: Mapping[str, Any]) -> dict[str, str]:
     for one in page.controls:
         value = document.get(one.name.replace("-", "_"))
         if one.kind in ("text", "number") and isinstance(value, str | int | float) and not isinstance(value, bool):
-            out[one.name] = value if isinstance(value, str) else f"{value:g}"
+            out[one.name] = value if isinstance(value, str) else _in_a_box(value, one.whole)
     return out
+
+
+def _in_a_box(value: float, is_whole: bool) -> str:
+    """A number that the engine chose, as a reader would type it."""
+    return f"{value:.0f}" if is_whole or abs(value) >= KILO else f"{value:.3g}"
 
 
 def _in_box_units(page: Page, found: dict[str, str]) -> dict[str, str]:

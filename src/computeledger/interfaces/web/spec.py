@@ -109,6 +109,7 @@ class Answer:
     command: str
     source: Any = None
     plan: str | None = None
+    asked: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,13 +60,17 @@ class Served:
     j_per_token: float | None = None
     attained: Mapping[str, Mapping[str, float]] | None = None
     kept_probability: float | None = None
-    sure: Mapping[str, float] | None = None
+    sure: Mapping[str, Any] | None = None
     meets: Mapping[str, Mapping[str, float]] | None = None
     bound: str | None = None
     tightest_limit: str | None = None
     tightest_used_fraction: float | None = None
+    ttft_s: Any = None
+    tpot_s: Any = None
 
 
+#: Figures of the fewest GPUs that stand in a document as those of the fleet to take alone.
+_OF_THE_FLEET = ("ttft_s", "tpot_s")
 #: Chance of being the cheaper one under which cost does not tell two offers apart (assumption) [-].
 _OPEN = 0.65
 #: By how much more surely an offer has to keep its promise to be the better one of a tie (assumption) [-].
@@ -137,6 +141,12 @@ class Compared:
         low, high = self.priced.interval_usd if sure is None else self.priced.rent_interval_usd
         return {
             "gpus": sure["gpus"] if sure else served.gpus,
+            "replicas": sure.get("replicas") if sure else served.replicas,
+            "layout": sure.get("layout", served.layout) if sure else served.layout,
+            "w": None if served.w is None else served.w * ratio,
+            "joules_per_token": None if served.j_per_token is None else served.j_per_token * ratio,
+            "ttft_s": sure.get("ttft_s") if sure else served.ttft_s,
+            "tpot_s": sure.get("tpot_s") if sure else served.tpot_s,
             "kept_probability": sure["kept_probability"] if sure else served.kept_probability,
             "usd_per_month": None if served.usd_per_month is None else served.usd_per_month * ratio,
             "usd_per_request": served.usd_per_request * ratio,
@@ -212,7 +222,7 @@ class CompareAnswer(Answer):
             "rank": place + 1,
             "is_recommended": one is self.recommended,
             "is_tied_on_cost": len(self.tied) > 1 and any(one is each for each in self.tied),
-            **{_KEYS.get(name, name): value for name, value in asdict(one.served).items()},
+            **{_KEYS.get(key, key): value for key, value in asdict(one.served).items() if key not in _OF_THE_FLEET},
             "usd_per_request_p05": low,
             "usd_per_request_p95": high if math.isfinite(high) else None,
             "fleet": one.fleet(),
@@ -413,6 +423,7 @@ def _served(answer: ServeAnswer | PoolsAnswer, term: str) -> tuple[Served, Price
         weights=setting.at_median.precision.name,
         j_per_token=document.get("joules_per_token", w_per_gpu / _median(document["output_tokens_per_s_per_gpu"])),
         bound=document["bound"],
+        **_times(document),
     )
     deployed = _deployed(setting, document, question)
     spread = price_spread(setting.scenario.usd_per_gpu_hour)
@@ -429,6 +440,12 @@ def _served(answer: ServeAnswer | PoolsAnswer, term: str) -> tuple[Served, Price
     return served, replace(priced, price_spread=spread, price_of=of_price), remark
 
 
+def _times(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Times to the first token and per token: of a promise the medians over its simulated requests."""
+    attained = document.get("attained") or {}
+    return {name: attained[name]["p50"] if name in attained else document.get(name) for name in _OF_THE_FLEET}
+
+
 def _at_90_percent(answer: ServeAnswer | PoolsAnswer, document: Mapping[str, Any]) -> dict[str, Any] | None:
     """The fleet that keeps what was asked with a chance of 90 %; None where none does, or it is not known."""
     fleet, kept = document["fleet"], document.get("promise")
@@ -437,7 +454,8 @@ def _at_90_percent(answer: ServeAnswer | PoolsAnswer, document: Mapping[str, Any
     if (sure := kept["at_90_percent"]) is None:
         return None
     usd_per_hour = fleet["usd_per_hour"] * sure["gpus"] / fleet["n_gpus"]
-    return {"gpus": sure["gpus"], "usd_per_month": usd_per_hour * HOURS_PER_MONTH, "kept_probability": SURE}
+    found = {"gpus": sure["gpus"], "usd_per_month": usd_per_hour * HOURS_PER_MONTH, "kept_probability": SURE}
+    return found if "prefill_layout" in sure else {**found, "replicas": sure["replicas"], "layout": sure["layout"]}
 
 
 def _within_limits(document: Mapping[str, Any], carries_probability: float | None) -> dict[str, Any]:

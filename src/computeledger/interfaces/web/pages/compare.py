@@ -147,7 +147,7 @@ def _answer(values: Values, working: bool) -> Answer:
         found = answer_compare(CompareQuestion(offers=offers))
     except InputError as error:
         raise _at_its_box(str(error), slots) if ": api: " in str(error) else error from None
-    return Answer(found.to_dict(working=working), "computeledger compare OFFERS.toml", found, text)
+    return Answer(found.to_dict(working=working), "computeledger compare OFFERS.toml", found, text, values)
 
 
 def _view(answer: Answer) -> View:
@@ -161,8 +161,24 @@ def _view(answer: Answer) -> View:
         rows = [[_linked(row[0], link), *row[1:]] for row, link in zip(first.rows, links, strict=True)]
         note = f"{first.note}; the name of an offer opens it on Serve, with the fewest GPUs".removeprefix("; ")
         first = dataclasses.replace(first, rows=rows, note=note)
+    tiles = view.tiles
+    if tiles and (address := _in_fewer_bits(found, answer.asked)):
+        tiles = (dataclasses.replace(tiles[0], also=(f"Try {_FEWER_BITS} weights", address)), *tiles[1:])
     blocks = (("OFFERS.toml", answer.plan or ""),)
-    return dataclasses.replace(view, tables=(first, *others), blocks=blocks, grounds=view.grounds[:1])
+    return dataclasses.replace(view, tables=(first, *others), tiles=tiles, blocks=blocks, grounds=view.grounds[:1])
+
+
+#: What weights are tried in where they are in bf16.
+_FEWER_BITS = "fp8"
+
+
+def _in_fewer_bits(found: CompareAnswer, asked: Values) -> str:
+    """The address of the same offers with weights of half the bits; nothing where a format was asked for."""
+    given = [name for name in asked if name.rpartition(".")[2] == "precision"]
+    if given or {one.served.weights for one in found.offers} != {"bf16"}:
+        return ""
+    boxes = {one.name: asked.get(one.name, "") for one in _CONTROLS if asked.get(one.name, "") != one.default}
+    return f"/compare?{urlencode({**boxes, 'precision': _FEWER_BITS})}"
 
 
 def _linked(cell: str | Cell, href: str) -> Cell:

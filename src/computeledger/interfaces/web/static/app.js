@@ -444,7 +444,7 @@ function draw(place, view, other, heading) {
     }
     for (const canvas of place.querySelectorAll(".canvas")) seen.unobserve(canvas);
     place.replaceChildren(...(heading ? [element("h2", { class: "which" }, heading)] : []),
-      ...(first.length ? [element("dl", { class: first.length === 3 ? "tiles" : "tiles four" }, ...first)] : []), rest, plots,
+      ...(first.length ? [element("dl", { class: first.length === 3 ? "tiles" : "tiles four" }, ...first)] : []), plots, rest,
       element("div", { class: "tables" }), element("div", { class: "ending" }));
   }
   view.tiles.forEach((one, index) => {
@@ -483,7 +483,6 @@ function versus(one, other) {
   const ratio = one.value / other.value;
   return Math.abs(ratio - 1) < 0.005 ? "the same" : `${ratio.toPrecision(3)} × the other`;
 }
-
 
 // a file is named after the command, the model, the system and what it shows
 const fileName = (ending, part = "") => named([latest?.view.command.split(" ")[1] ?? given.page, ...fileWords(given, typed), part], ending);
@@ -535,8 +534,7 @@ onBoxes("input", (event) => {
   }
 });
 function settled(field) { // a box of text shows what it says as a whole
-  const name = field.closest(".control")?.dataset.name;
-  if (field.name && field.type === "text") put(name, shares.joined(name, shares.tidied(controls.get(name), field.value.trim())));
+  if (field.name && field.type === "text") put(field.name, shares.joined(field.name, shares.tidied(controls.get(field.name), field.value.trim())));
   followed(); settle();
 }
 onBoxes("change", (event) => {

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from computeledger.physics.roofline import Machine
 from computeledger.questions.answers.serving.answer import ServeAnswer
 from computeledger.questions.answers.serving.document import meets_document
 from computeledger.units import HOURS_PER_MONTH
-from computeledger.workloads.serving.estimate import estimate_serving
+from computeledger.workloads.result import quantities
+from computeledger.workloads.serving.estimate import ServingResult, estimate_serving
 from computeledger.workloads.serving.search import at_load
 
 #: The chance from which a fleet is called sure; how many sizes that carry the load so surely are tried for their times
@@ -31,7 +33,8 @@ def sure_fleet(answer: ServeAnswer, usd_per_hour: float) -> dict[str, Any] | Non
     Returns
     -------
     dict or None
-        ``gpus``, ``replicas``, ``usd_per_month`` and ``kept_probability``; None where more replicas do not make it.
+        ``gpus``, ``replicas``, ``usd_per_month``, ``kept_probability``, and the times ``ttft_s`` and ``tpot_s`` of
+        replicas that share the load; None where more replicas do not make it.
 
     Examples
     --------
@@ -50,28 +53,30 @@ def sure_fleet(answer: ServeAnswer, usd_per_hour: float) -> dict[str, Any] | Non
         return None
     n = max(fleet.n_replicas, math.ceil(fleet.requests_per_s / least))
     for _ in range(_TRIED):
-        chance = _kept_probability(answer, n)
+        found = _sharing(answer.setting.machine, full, fleet.requests_per_s / n)
+        chance = _kept_probability(answer, found, fleet.requests_per_s / n)
         if chance >= SURE:
             return {
                 "gpus": fleet.n_gpus // fleet.n_replicas * n,
                 "replicas": n,
                 "usd_per_month": usd_per_hour * HOURS_PER_MONTH * n / fleet.n_replicas,
                 "kept_probability": chance,
+                **quantities({"ttft_s": (found.ttft_s, "s"), "tpot_s": (found.tpot_s, "s")}),
             }
         n += max(1, math.floor(_STEP * n))
     return None
 
 
-def _kept_probability(answer: ServeAnswer, n_replicas: int) -> float:
-    """The chance that so many replicas carry the load, and keep each limit: the least of both."""
-    fleet, full, limits = answer.fleet, answer.full_load, answer.question.limits
-    if fleet is None or full is None:
+def _sharing(machine: Machine, full: ServingResult, requests_per_s: float) -> ServingResult:
+    """A replica that gets so much of the load."""
+    return estimate_serving(at_load(full.scenario, machine, requests_per_s), machine)
+
+
+def _kept_probability(answer: ServeAnswer, found: ServingResult, requests_per_s: float) -> float:
+    """The chance that replicas which get so much each carry the load, and keep each limit: the least of both."""
+    full, limits = answer.full_load, answer.question.limits
+    if full is None:
         return 0.0
-    share = fleet.requests_per_s / n_replicas
-    carried = np.asarray(full.requests_per_s >= share)
-    if not limits:
-        return float(np.mean(carried))
-    machine = answer.setting.machine
-    found = estimate_serving(at_load(full.scenario, machine, share), machine)
+    carried = np.asarray(full.requests_per_s >= requests_per_s)
     kept = meets_document(found, dict(limits), carried)
-    return min(float(np.mean(carried)), *(float(one["probability"]) for one in kept.values()))
+    return min(float(np.mean(carried)), *(float(one["probability"]) for one in kept.values()), 1.0)
