@@ -172,7 +172,7 @@ def _view(answer: Answer) -> View:
 _FEWER_BITS = "fp8"
 
 
-def _in_fewer_bits(found: CompareAnswer, asked: Values) -> str:
+def _in_fewer_bits(found: CompareAnswer, asked: Mapping[str, str]) -> str:
     """The address of the same offers with weights of half the bits; nothing where a format was asked for."""
     given = [name for name in asked if name.rpartition(".")[2] == "precision"]
     if given or {one.served.weights for one in found.offers} != {"bf16"}:
