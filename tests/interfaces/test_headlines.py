@@ -18,7 +18,13 @@ from computeledger.fields import question_from
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.views import view_of
 from computeledger.interfaces.views.display_names import in_names
-from computeledger.interfaces.views.frontier_words import step_months, system_headline, system_sentence
+from computeledger.interfaces.views.frontier_words import (
+    critical_row,
+    month_ends,
+    step_months,
+    system_headline,
+    system_sentence,
+)
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages import PAGES, page_named
 from computeledger.questions.answers.accuracy import errors_by_workload
@@ -154,11 +160,17 @@ def test_a_training_system_says_what_its_table_says(capsys: pytest.CaptureFixtur
     assert f"in {months} months, failures included" in view.headline.replace("\u00a0", " ")
     (tile,) = [one for one in view.tiles if one.key == "dense.step_s"]
     said = (tile.text.replace("\u00a0", " "), tile.band.replace("\u00a0", " "))
-    busy, used = words(row["busy_s"] / MONTH_S, "", 2), words(row["mfu_fraction"], "fraction", 2)
+    busy = words(row["busy_s"] / MONTH_S, "", 2)
     lost = words(float(months) - float(busy), "", 2)
     fewer = words(6 - float(busy), "", 2)
-    made_of = f"6 asked \u2212 {fewer} for faster steps ({used} of the peak, not 40 %) + {lost} for failures"
-    assert said == (f"{months} months", made_of.replace("\u00a0", " "))
+    ends = month_ends(row)
+    made_of = f"{ends.replace(' to ', ' – ')}; 6 asked \u2212 {fewer} for faster steps + {lost} for failures"
+    assert said == (f"{months} months", made_of)
+    assert (
+        f"(90 %: {ends} months)" in view.headline.replace("\u00a0", " ") and row["calendar_low_s"] < row["calendar_s"]
+    )
+    mixture = critical_row(document["trains"]["moe"])
+    assert f"in {words(mixture['calendar_s'] / MONTH_S, '', 2)} months" in view.context
     (steps,) = [table.rows for table in view.tables if table.title.startswith("The step")]
     assert any(tuple(map(str, one[5:7])) == step_months(row) for one in steps)
 

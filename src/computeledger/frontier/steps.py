@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from computeledger.arrays import Range, median
-from computeledger.errors import ComputeLedgerError, DoesNotFitError
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.arrays import Num, Range, median, sample
+from computeledger.errors import ComputeLedgerError, DoesNotFitError, QuantityError
 from computeledger.facts.architecture import Model
 from computeledger.facts.reliability import published_interruptions_per_gpu_s
 from computeledger.facts.schema import System
@@ -15,12 +19,13 @@ from computeledger.frontier.abilities import Trainable
 from computeledger.frontier.shapes import shaped_model
 from computeledger.frontier.systems import Generation
 from computeledger.physics.calibration.efficiency import efficiency, median_of
-from computeledger.physics.calibration.training import training_efficiency
+from computeledger.physics.calibration.training import load_training_factors, measured_family, training_efficiency
 from computeledger.physics.critical_batch import critical_batch_range, critical_batch_tokens
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability, goodput, mean_time_between_failures_s
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training.batch import Batch
+from computeledger.physics.training.step import step_class
 from computeledger.progress import counted
 from computeledger.workloads.pretraining.candidates import Limits, candidates
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
@@ -31,6 +36,8 @@ from computeledger.workloads.pretraining.search import PretrainingOption, requir
 SEQUENCE_TOKENS = 8192.0
 #: A job has one of these times a power of two, so that layouts exist; what is left over, 16 % at most, is idle.
 _ODD = (1, 3, 5, 7, 9, 15)
+#: Draws of failure rates, stops and accuracy of a step.
+_N_DRAWS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,9 @@ class RunStep:
         published rates have them; they were measured up to 16K GPUs [s].
     mean_time_between_failures_s : float
         Of the whole job, at those rates [s].
+    calendar_low_s, calendar_high_s : float
+        Ends of the 90 % interval of the time on the calendar, over published failure rates, assumed stops and what
+        measured steps differ by; infinite where the run does not advance [s].
     problem : str
         Why there is none; empty where there is.
     """
@@ -92,6 +102,8 @@ class RunStep:
     busy_s: float = float("nan")
     calendar_s: float = float("nan")
     mean_time_between_failures_s: float = float("nan")
+    calendar_low_s: float = float("nan")
+    calendar_high_s: float = float("nan")
     problem: str = ""
 
 
@@ -254,6 +266,38 @@ def job_goodput_fraction(n_gpus: int) -> float:
     return float(median(goodput(_reliability(), n_gpus).goodput_fraction))
 
 
+@functools.lru_cache(maxsize=64)
+def _inverse_goodput(n_gpus: int) -> NDArray[np.float64]:
+    """Time on the calendar over useful time of a job, a sample a draw of its failure rate and stops, in one order."""
+    ranges = {name: value for name, (value, _) in ASSUMED_STOPS.items()}
+    draws = sample({"interruptions_per_gpu_s": published_interruptions_per_gpu_s(), **ranges}, _N_DRAWS)
+    found = []
+    for place in range(_N_DRAWS):
+        one = {name: float(np.broadcast_to(values, _N_DRAWS)[place]) for name, values in draws.items()}
+        try:
+            found.append(1.0 / float(median(goodput(Reliability(**one), n_gpus).goodput_fraction)))
+        except QuantityError:  # it fails so often that it does not advance
+            found.append(math.inf)
+    return np.array(found)
+
+
+def _calendar_ends_s(
+    model: Model, generations: Sequence[Generation], parts: Sequence[GenerationStep], busy_s: float
+) -> tuple[float, float]:
+    """The 90 % interval of a run's time on the calendar, with the accuracy of steps like its own."""
+    factors = load_training_factors()
+    batch = Batch(SEQUENCE_TOKENS, 1.0)
+    kinds = [step_class(model, batch, measured_family(one.accelerator)) for one in generations]
+    ratios = [value for kind in kinds if isinstance(value := factors[f"training_{kind}_ratio"].value, Range)]
+    slower: Num = 1.0
+    if ratios:  # the least known chip sets how sure the pace is
+        values = sample({"step": max(ratios, key=lambda one: one.high / one.low)}, _N_DRAWS)["step"]
+        slower = values / np.median(values)
+    whole = busy_s * slower * math.prod(_inverse_goodput(one.n_gpus) for one in parts)
+    low, high = np.quantile(np.asarray(whole), (0.05, 0.95), method="nearest")
+    return float(low), float(high)
+
+
 def run_step(model: Model, generations: Sequence[Generation], tokens: float, batch: tuple[float, float]) -> RunStep:
     """Time a step over all generations: each takes a share of the batch by its peak, the slowest sets the pace.
 
@@ -299,7 +343,8 @@ def run_step(model: Model, generations: Sequence[Generation], tokens: float, bat
     mfu = busy / step_s / sum(peaks)
     rate = median_of(published_interruptions_per_gpu_s())
     between_s = float(mean_time_between_failures_s(sum(one.n_gpus for one in parts), rate))
-    return RunStep(batch_tokens, over, parts, step_s, mfu, busy_s, busy_s / useful, between_s)
+    ends = _calendar_ends_s(model, generations, parts, busy_s)
+    return RunStep(batch_tokens, over, parts, step_s, mfu, busy_s, busy_s / useful, between_s, *ends)
 
 
 def run_steps(run: Trainable, generations: Sequence[Generation], name: str = "model") -> list[RunStep]:

@@ -18,6 +18,8 @@ _APART = 0.3
 _BESIDE = {"dense model": "middle right", "mixture of experts": "top left"}
 _MARKS = {"dense": "circle", "moe": "diamond"}
 _HEIGHT_PX = 380
+#: Axes without lines over the drawing, which would run through names.
+_LINE = {"showgrid": False, "showline": True, "ticks": "outside"}
 
 
 def runs_figure(flop: Any, runs: Sequence[TrainingRun]) -> Spec:
@@ -153,7 +155,7 @@ def _flop(value: float) -> str:
 def _framed(data: list[Spec], notes: list[Spec], across: Spec, up: Spec) -> Spec:
     layout = parts.layout(
         _HEIGHT_PX, notes, showlegend=True, legend={**parts.LEGEND, "traceorder": "normal"},
-        xaxis={"fixedrange": True, **across}, yaxis={"fixedrange": True, **up},
+        xaxis={"fixedrange": True, **_LINE, **across}, yaxis={"fixedrange": True, **_LINE, **up},
         margin={"l": 4, "r": 8, "t": 48, "b": 48},
     )  # fmt: skip
     return {"data": data, "layout": layout}

@@ -16,6 +16,7 @@ from computeledger.interfaces.views.frontier_words import (
     critical_row,
     leans,
     lost_months,
+    month_ends,
     months_made_of,
     more_months,
     over_record,
@@ -75,7 +76,9 @@ def _run_tables(trains: Document) -> tuple[Table, Table]:
         cells = [Cell(f"{one.times} times", below=one.band) if one else Cell("") for one in known.values()]
         rows.insert(1, [f"over the compute of {dense.name}", *cells])
     n_main = _MAIN_ROWS + (dense is not None)
-    rows += _month_rows(trains)
+    lengths = _month_rows(trains)
+    rows = [*rows[:n_main], *lengths[-1:], *rows[n_main:], *lengths[:-1]]
+    n_main += len(lengths[-1:])
     columns = ("", *(f"{said} #" for said in RUN_NAMES.values()))
     first = Table("The run", columns, rows[:n_main], "dense.flop", is_stacked=True)
     return first, Table("The run in detail", columns, rows[n_main:], "dense.flop", is_stacked=True, is_detail=True)
@@ -92,7 +95,10 @@ def _month_rows(trains: Document) -> list[list[str | Cell]]:
         ["more months, as its steps are slower", *(more_months(trains["months"], row) for row in found)],
         ["share of the peak that its steps reach", *(percent(row["mfu_fraction"]) for row in found)],
         ["months lost to failures", *(lost_months(row) for row in found)],
-        ["months in all", *(step_months(row)[1] for row in found)],
+        [
+            "months in all",
+            *(Cell(step_months(row)[1], below=month_ends(row).replace(" to ", " \u2013 ")) for row in found),
+        ],
     ]
 
 
@@ -197,13 +203,31 @@ def _system_tiles(document: Document) -> tuple[Tile, ...]:
     if not row["problem"]:
         calendar = step_months(row)[1]
         told = f"{words(float(calendar), '', 2)}\u00a0months" if calendar[:1].isdigit() else calendar
-        tiles.append(Tile("Time, failures included", told, months_made_of(trains), key="dense.step_s"))
+        tiles.append(Tile("Time, dense model", told, _time_band(row, months_made_of(trains)), key="dense.step_s"))
+    tiles += _experts_tile(trains["moe"])
     capital = document["capex_usd"]
+    costs = f"{interval_words(capital, 'USD')}; {figure_words(document['chips'], '')} chips"
     return (
         *tiles,
+        Tile("Capital to build it", figure_words(capital, "USD"), costs.removeprefix("; "), key="capex_usd"),
         Tile("Chips", figure_words(document["chips"], ""), chips, key="chips"),
-        Tile("Capital to build it", figure_words(capital, "USD"), interval_words(capital, "USD"), key="capex_usd"),
     )
+
+
+def _time_band(row: Document, said: str) -> str:
+    """The interval of a run's months, and what else is said of them."""
+    return "; ".join(part for part in (month_ends(row).replace(" to ", " \u2013 "), said) if part)
+
+
+def _experts_tile(run: Document) -> list[Tile]:
+    """How long the mixture of experts takes that has the same compute."""
+    row = critical_row(run)
+    if row["problem"]:
+        return []
+    calendar = step_months(row)[1]
+    told = f"{words(float(calendar), '', 2)}\u00a0months" if calendar[:1].isdigit() else calendar
+    size = figure_words(run["n_params_total"], "")
+    return [Tile("Time, mixture of experts", told, _time_band(row, f"{size} parameters"), key="moe.step_s")]
 
 
 _USES = ("model", "chip", "served by all chips #", "a token in #", "RL in one scale-up domain", "rollouts there #",

@@ -29,6 +29,23 @@ def step_months(row: Document) -> tuple[str, str]:
     return f"{busy:.3g}", f"{calendar:.3g}" if calendar <= busy * MOST_STOPPED else HARDLY
 
 
+def month_ends(row: Document) -> str:
+    """The 90 % interval of the months with failures; without an upper end where the run may hardly advance.
+
+    Examples
+    --------
+    >>> ends = {"calendar_low_s": 5.8 * MONTH_S, "calendar_high_s": 29.9 * MONTH_S, "busy_s": 4.6 * MONTH_S}
+    >>> month_ends(ends), month_ends({**ends, "calendar_high_s": None})
+    ('5.8 to 30', '5.8 or more')
+    """
+    if row["calendar_low_s"] is None:
+        return ""
+    low, high = words(row["calendar_low_s"] / MONTH_S, "", 2), row["calendar_high_s"]
+    if high is None or high > row["busy_s"] * MOST_STOPPED:
+        return f"{low} or more"
+    return f"{low} to {words(high / MONTH_S, '', 2)}"
+
+
 def lost_months(row: Document) -> str:
     """Months that failures take: those of the calendar less those of the steps, as both are printed.
 
@@ -58,13 +75,11 @@ def more_months(asked: float, row: Document) -> str:
 def months_made_of(trains: Document) -> str:
     """What the months of the dense run are made of: those asked, those of slower steps, those that failures take."""
     row = critical_row(trains["dense"])
-    asked, reached = (words(one, "fraction", 2) for one in (trains["utilization_fraction"], row["mfu_fraction"]))
     slower, lost = more_months(trains["months"], row), lost_months(row)
     said = f"{trains['months']:.3g} asked"
     if slower != "0":
-        share = f" ({reached} of the peak, not {asked})" if reached != asked else ""
         is_faster = slower[:1] == "\u2212"
-        said += f" \u2212 {slower[1:]} for faster steps{share}" if is_faster else f" + {slower} for slower steps{share}"
+        said += f" \u2212 {slower[1:]} for faster steps" if is_faster else f" + {slower} for slower steps"
     return f"{said}; with failures it {HARDLY}" if lost == HARDLY else f"{said} + {lost} for failures"
 
 
@@ -113,22 +128,33 @@ def system_headline(document: Document) -> str:
     elif calendar and float(calendar) > trains["months"]:
         months = f"{words(float(calendar), '', 2)} months, failures included"
     known = over_record(flop)
+    said = known.said if known else f"a training run of {figure_words(flop, 'FLOP')}"
+    if "failures included" in months and (ends := month_ends(row)):
+        return f"{headline_words(document['spec'], f'{said} in {months}')} (90\u00a0%: {ends} months)"
     if known is None:
-        said = f"a training run of {figure_words(flop, 'FLOP')} in {months}"
-        return headline_words(document["spec"], said, flop, "FLOP")
+        return headline_words(document["spec"], f"{said} in {months}", flop, "FLOP")
     ends = f" (90\u00a0%: {known.ends})" if known.ends else ""
     return f"{headline_words(document['spec'], f'{known.said} in {months}')}{ends}"
 
 
 def system_sentence(document: Document) -> str:
-    """The model that the run trains, and what makes its months more than those asked about."""
-    run = document["trains"]["dense"]
-    size, tokens = figure_words(run["n_params_active"], ""), figure_words(run["tokens"], "tokens")
-    asked = f"It trains a dense model of {size} parameters on {tokens}"
+    """Both models that the run may train, and what makes its months more than those asked about."""
+    run, mixture = (document["trains"][name] for name in ("dense", "moe"))
+    asked = f"It trains a dense model of {figure_words(run['n_params_active'], '')} parameters"
     row = critical_row(run)
     if row["problem"]:
         return f"{asked}. No way to run its steps was found: {row['problem']}"
-    return f"{asked}. {_planned(document, row)}"
+    return f"{asked}{_or_experts(mixture)}. {_planned(document, row)}"
+
+
+def _or_experts(run: Document) -> str:
+    """The mixture of experts that takes the same compute, and how long, where a way to run its steps was found."""
+    row = critical_row(run)
+    size = figure_words(run["n_params_total"], "")
+    if row["problem"] or step_months(row)[1] == HARDLY:
+        return ""
+    months = words(row["calendar_s"] / MONTH_S, "", 2)
+    return f", or a mixture of experts of {size} in {months} months"
 
 
 def system_card(document: Document) -> Card:
@@ -161,7 +187,8 @@ def _planned(document: Document, row: Document) -> str:
         return "Failures included, it ends in time"
     expect = f"You ask for {months:.3g} months; expect {words(calendar, '', 2)}"
     if calendar - busy > busy - months:
-        return f"{expect}: {stops}"
+        worst = "; the long end is for the highest published failure rates" if month_ends(row) else ""
+        return f"{stops[:1].upper()}{stops[1:]}{worst}"
     slower = f"steps reach {words(row['mfu_fraction'], 'fraction', 2)} of the chips' peak"
     return f"{expect}: {slower}, and {stops}"
 

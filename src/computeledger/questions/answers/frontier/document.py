@@ -32,7 +32,8 @@ CHANCE_YEARS = 15
 
 
 #: What is unknown of a step that no layout was found for.
-_UNKNOWN = ("step_s", "mfu_fraction", "busy_s", "calendar_s", "mean_time_between_failures_s")
+_UNKNOWN = ("step_s", "mfu_fraction", "busy_s", "calendar_s", "mean_time_between_failures_s", "calendar_low_s",
+            "calendar_high_s")  # fmt: skip
 
 
 def timed_run_document(one: Trainable, steps: Sequence[RunStep]) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def timed_run_document(one: Trainable, steps: Sequence[RunStep]) -> dict[str, An
     found["step_s_allowed"] = found.pop("step_s")
     batches = [document(step) for step in steps]
     for row in batches:
-        row |= {name: None for name in _UNKNOWN if row["problem"]}
+        row |= {name: None for name in _UNKNOWN if row["problem"] or math.isinf(row[name])}
     critical = next(row for row in batches if row["batch_over_critical"] == 1)
     return found | {"step_s": critical["step_s"], "step_basis": "operation model", "batches": batches}
 
