@@ -39,7 +39,7 @@ from tests.interfaces.test_web import SMALL
 _VIEWS = [*((page.name, SMALL.get(page.name, {})) for page in PAGES),
           *(("frontier", {"about": about}) for about in ("a run", "sites", "growth")),
           ("frontier", {"spec": "1 GW facility of gb300-gpu", "duration": "6 months"}),
-          ("rl", dict(page_named("rl").presets["Asynchronous, two versions behind"])),
+          ("rl", dict(page_named("rl").presets["Asynchronous, two steps behind"])),
           ("frontier", {"about": "labs"}), ("prices", {"about": "quality"}),
           ("prices", {"about": "quality", "at": "0.6"}),
           ("prices", {"about": "quality", "size-of": "gpt-oss-120b"}), ("prices", {"threshold": "200K"})]  # fmt: skip

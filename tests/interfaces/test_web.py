@@ -86,6 +86,11 @@ def test_every_preset_of_every_page_answers(page: Any, name: str, client: TestCl
     assert sum(not one["is_detail"] for one in view["tables"]) <= 4, "charts and a few tables; the rest are details"
 
 
+def test_names_of_examples_fit_their_box() -> None:
+    """A select shows some 32 letters of its choice on a desk, and cuts the rest."""
+    assert [name for page in PAGES for name in page.presets if len(name) > 32] == []
+
+
 #: Each offer of a comparison has its own, on Serve.
 _WITHOUT_WORKING = ("accuracy", "claims", "compare", "facts", "sheet", "think")
 _ASKED = [*((page.name, SMALL.get(page.name, {})) for page in PAGES if page.name not in _WITHOUT_WORKING),

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from computeledger.fields import fields_of
+from computeledger.interfaces.plots.peers import peers_figure
 from computeledger.interfaces.plots.validation import quantity_words, scatter_figure, slices_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.views.display_names import chip_name, engine_name
@@ -122,7 +123,7 @@ def view(answer: AccuracyAnswer, working: bool) -> View:
         notes=(_MEANING, *([_peer_words(*peer)] if peer else [])),
         tiles=_tiles_of_all(document) if is_overview else tuple(_tile(document, name) for name in quantities[:4]),
         tile_heading="typical error",
-        plots=tuple(_plots(answer, document, quantities)),
+        plots=(*_plots(answer, document, quantities), *([_peer_plot(*peer)] if peer else []), *_by_class(answer)),
         tables=(
             *((_of_all(document),) if is_overview else ()),
             _all(document, quantities, "Serving in detail" if is_overview else "All"),
@@ -292,14 +293,13 @@ def _capital(said: str) -> str:
 def _plots(answer: AccuracyAnswer, document: Document, quantities: list[str]) -> list[Plot]:
     shown = [name for name in quantities if document[name]["n"] >= _FEWEST][:_MOST_PLOTS]
     serving = "Serving: " if _is_overview(answer.question) else ""
-    plots = [
+    return [
         Plot(
             name, _capital(f"{serving}{quantity_words(name)}"), _SAME if place else _CAPTION,
             scatter_figure(_named(answer.comparison), name, _told_apart(answer), is_typical=True), is_detail=place > 0,
         )
         for place, name in enumerate(shown)
     ]  # fmt: skip
-    return [*plots, *_by_class(answer)]
 
 
 def _named(comparison: Comparison) -> Comparison:
@@ -436,6 +436,19 @@ def _peer_words(tool: str, document: Document) -> str:
         f"{tool} {document['version']}, asked on {document['date']}, with its better setting for each quantity{rest}; "
         "its engines are of later releases than most rows, and nothing of it was fitted to them"
     )
+
+
+def _peer_plot(tool: str, document: Document) -> Plot:
+    """Median errors of both tools on the rows that both answer."""
+    rows = {
+        quantity_words(name): (one["n"], one["ours"]["median_abs_error"], one["theirs"]["median_abs_error"])
+        for name, one in _quantities(document).items()
+    }
+    caption = (
+        f"Median error on the figures that both tools answer, ours with each figure left out of the fit. Nothing of "
+        f"{tool} {document['version']} was fitted to them, and its engines are later releases than most."
+    )
+    return Plot("peers", f"Beside {tool}, on the same figures", caption, peers_figure(rows, tool), is_wide=True)
 
 
 def _beside(tool: str, document: Document, *, is_short: bool) -> Table:

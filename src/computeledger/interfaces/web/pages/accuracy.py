@@ -41,7 +41,7 @@ PAGE = Page(
     presets={
         "Serving, training and RL": {},
         "The public recipes": {"tuning": "recipe"},
-        "The recipes, a new pair of model and chip": {"tuning": "recipe", "left-out": NEW_PAIR},
+        "Recipes, a new model and chip": {"tuning": "recipe", "left-out": NEW_PAIR},
         "vLLM on H100": {"engine": "vllm", "accelerator": "h100-sxm5-80gb"},
         "Chips of AMD: MI300X": {"accelerator": "mi300x"},
         "Local engines": {"workload": "local"},

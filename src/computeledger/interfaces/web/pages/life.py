@@ -165,7 +165,7 @@ PAGE = Page(
             "income.cached_price": "0.14",
             "income.output_price": "2.19",
         },
-        "Sold by the token and by the month": {
+        "Sold by token and by month": {
             "income.input_price": "0.55",
             "income.cached_price": "0.14",
             "income.output_price": "2.19",

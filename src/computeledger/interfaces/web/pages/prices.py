@@ -49,11 +49,11 @@ PAGE = Page(
     presets={
         "$3 in, $15 out": {},
         "A small model": {"input": "0.1", "output": "0.4"},
-        "The same, sold at 1.5 to 6 times the market": {"premium": "1.5..6"},
+        "Sold at 1.5 to 6 × the market": {"premium": "1.5..6"},
         "Dearer beyond 200K tokens": {"threshold": "200K"},
-        "A fast mode at six times the price": {"fast-price": "6", "fast-speed": "2.5"},
+        "A fast mode at 6 × the price": {"fast-price": "6", "fast-speed": "2.5"},
         "Who is strong for the price": {"about": "quality"},
         "60 % of GPQA diamond, over time": {"about": "quality", "at": "0.6"},
-        "Sizes that price and ability imply": {"about": "quality", "size-of": "gpt-oss-120b"},
+        "Sizes by price and ability": {"about": "quality", "size-of": "gpt-oss-120b"},
     },
 )  # fmt: skip

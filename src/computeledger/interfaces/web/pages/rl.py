@@ -48,7 +48,7 @@ PAGE = Page(
         **real_presets("rl", {"rollout-tokens": "rollout", "prompt-tokens": "prompt", "prompts-per-step": "prompts"}),
         "DeepSeek-R1 style on H800": {"model": "deepseek-ai/DeepSeek-V3", "system": "h800-nvl8", "gpus": "512",
                                       "rollout": "4K..10K", "prompts": "32", "steps": "10000"},
-        "Asynchronous, two versions behind": {"max-lag": "2"},
+        "Asynchronous, two steps behind": {"max-lag": "2"},
         "Slow verifiers": {"verifier-time": "30", "verifier-cores": "256"},
     },
 )  # fmt: skip

@@ -37,7 +37,7 @@ PAGE = Page(
     is_ahead=True,
     presets={
         "80 % of AIME 2024": {},
-        "The same with a check that never errs": {"false-accept": "0"},
+        "With a check that never errs": {"false-accept": "0"},
         "60 % of GPQA diamond": {"success": "0.6", "benchmark": "gpqa-diamond", "model": "qwen3-8b; qwen3-30b-a3b"},
         "Two models that nobody published": {"model": "8B; 100B-A10B", "success": "0.7"},
     },
