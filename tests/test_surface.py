@@ -86,6 +86,19 @@ def test_help_is_light() -> None:
     assert loaded.isdisjoint({*HEAVY, "plotly", "numpy", "rich", "computeledger.fields", "computeledger.questions"})
 
 
+def test_an_answer_of_serve_loads_what_it_needs_alone() -> None:
+    """Each of these is a tenth of a second before an assistant's first answer, and before that of the command."""
+    asked = '{"model": "llama-3.1-8b", "system": "h100-nvl8"}'
+    code = f"from computeledger.interfaces.mcp.tools import call\ncall('serve', {asked})"
+    report = "import sys; print(*(name for name in sys.modules if name.startswith('computeledger.')))"
+    done = subprocess.run([sys.executable, "-c", f"{code}\n{report}"], capture_output=True, text=True, check=True)
+    loaded = {name.removeprefix("computeledger.") for name in done.stdout.split()}
+    assert "interfaces.views.serve" in loaded
+    others = {"frontier.steps", "economics.plan.ledger", "validation.tables", "validation.rl.rows",
+              "validation.claims.expressions", "questions.answers.validate"}  # fmt: skip
+    assert loaded.isdisjoint(others), loaded & others
+
+
 @pytest.mark.parametrize("homes", [COMMANDS, RNTP_COMMANDS], ids=["computeledger", "rntp"])
 def test_the_list_of_commands_names_each_and_fits_a_narrow_terminal(homes) -> None:
     for name, (home, words) in homes.items():

@@ -36,7 +36,8 @@ from computeledger.validation.claims.check import (
     read_claim,
 )
 from computeledger.validation.claims.conclusions import load_conclusions, read_conclusion
-from computeledger.validation.claims.expressions import evaluate, load_observations
+from computeledger.validation.claims.expressions import evaluate
+from computeledger.validation.claims.observations import load_observations
 from computeledger.validation.claims.scale import AGREEMENT_FACTORS, Interval, Precision, Wording, agree
 from tests.printed import words_of
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from computeledger.arrays import median
-from computeledger.economics.plan.ledger import Ledger
 from computeledger.facts.schema import Accelerator
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import NEUTRAL, PHASE_COLORS, Spec, plain, rounded
@@ -35,6 +34,9 @@ from computeledger.questions.wording import (
 )
 from computeledger.units import MONTH_S, format_si, format_usd
 from computeledger.workloads.result import quantity
+
+if TYPE_CHECKING:
+    from computeledger.economics.plan.ledger import Ledger
 
 
 def shares_figure(document: Mapping[str, Any]) -> Spec:

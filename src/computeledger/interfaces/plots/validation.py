@@ -11,7 +11,7 @@ import numpy as np
 
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import NEUTRAL, Spec, plain, rounded
-from computeledger.questions.answers.validate import row_words
+from computeledger.questions.row_words import row_words
 from computeledger.questions.wording import percent, with_interval_words, words
 from computeledger.validation.compare import Comparison, Deviation, deviations
 from computeledger.validation.suspects import COLUMN

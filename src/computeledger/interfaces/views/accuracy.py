@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
-from urllib.parse import urlencode
 
 from computeledger.fields import fields_of
 from computeledger.interfaces.plots.peers import peers_figure
 from computeledger.interfaces.plots.validation import quantity_words, scatter_figure, slices_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
+from computeledger.interfaces.views.accuracy_links import workload_address
 from computeledger.interfaces.views.display_names import chip_name, engine_name
 from computeledger.interfaces.views.validate import LEFT_OUT_WORDS, width_words
 from computeledger.questions.accuracy import AccuracyQuestion
@@ -390,16 +390,6 @@ def _of_kinds(found: Document) -> list[str]:
     """Figures, the errors of steps in full, and of first tokens the median and the interval."""
     steps, first = (_cells(found[name])[1:] if name in found else [""] * 5 for name in ("step", "ttft"))
     return [f"{sum(one['n'] for one in found.values()):,}", *steps, first[0], *first[3:]]
-
-
-def workload_address(workload: str) -> str:
-    """Address in the app of all measurements of a workload."""
-    return f"/accuracy?{urlencode({'workload': workload})}"
-
-
-def accuracy_address(alike: Document) -> str:
-    """Address in the app of the measurements that are most like a question."""
-    return f"/accuracy?{urlencode(accuracy_slice(alike))}"
 
 
 def alike_table(alike: Document) -> Table:

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from computeledger.frontier.epoch_files import shipped_runs
 from computeledger.interfaces.plots.validation import quantity_words
 from computeledger.interfaces.view import Cell, Evidence, Table, cited, quantity_cell
-from computeledger.interfaces.views.accuracy import accuracy_address, workload_address
+from computeledger.interfaces.views.accuracy_links import accuracy_address, workload_address
 from computeledger.interfaces.views.display_names import chip_name
 from computeledger.questions.answers.accuracy import errors_by_workload
 from computeledger.questions.wording import (

@@ -11,7 +11,6 @@ from computeledger.interfaces.glossary import layout_said
 from computeledger.interfaces.plots import serving as plots
 from computeledger.interfaces.plots.memory import memory_figure
 from computeledger.interfaces.view import Card, Cell, Plot, Table, Tile, View, quantity_cell, share_cell, tile
-from computeledger.interfaces.views.accuracy import alike_table
 from computeledger.interfaces.views.breakdown import breakdown_tables
 from computeledger.interfaces.views.commands import command_facts
 from computeledger.interfaces.views.corpus import corpus_sentence, corpus_table
@@ -88,7 +87,7 @@ def view(answer: ServingAnswer, working: bool) -> View:
         tables=(
             *published_system(answer.question, "serve", document),
             *_tables(document),
-            *([alike_table(alike)] if working and alike else []),
+            *(_alike(alike) if working and alike else []),
         ),
         notes=tuple(_notes(document)),
         grounds=tuple(_grounds(document)),
@@ -100,6 +99,13 @@ def view(answer: ServingAnswer, working: bool) -> View:
         evidence=serving_evidence(document),
         card=_card(document, answer.setting.system.accelerator.short_name),
     )
+
+
+def _alike(alike: Mapping[str, Any]) -> list[Table]:
+    """Measurements like this one; what makes their table loads every comparison with a measurement."""
+    from computeledger.interfaces.views.accuracy import alike_table
+
+    return [alike_table(alike)]
 
 
 def _tiles(document: Mapping[str, Any]) -> list[tuple[str, str, str]]:

@@ -14,7 +14,6 @@ from computeledger.physics.calibration.serving import DEFAULT_TUNING
 from computeledger.questions.accuracy import AccuracyQuestion
 from computeledger.questions.answer import Answer, from_python
 from computeledger.validation.accuracy.peers import Peer, beside
-from computeledger.validation.accuracy.publish import write_parts
 from computeledger.validation.accuracy.table import (
     Errors,
     Published,
@@ -161,6 +160,8 @@ def _write_anew(data: Path, home: Path) -> None:
     for folder in (data, home):
         if not folder.is_dir():
             raise InputError(f"{folder}: no such folder")
+    from computeledger.validation.accuracy.publish import write_parts  # with every fit: others only read what it wrote
+
     write_parts(data, home)
     shipped_part.cache_clear()
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from computeledger.fields import Given
 from computeledger.questions.answer import Answer, from_python
+from computeledger.questions.row_words import row_words
 from computeledger.questions.validate import ValidateQuestion
 from computeledger.validation.accuracy.table import comparison_of, published
 from computeledger.validation.compare import (
@@ -25,14 +26,6 @@ from computeledger.validation.serving.anchor_gain import anchor_gain
 from computeledger.validation.suspects import COLUMN, load_suspects, suspect_mask
 from computeledger.validation.tables import compare_curated, compare_table
 from computeledger.workloads.rl.confidence import fitted_frameworks
-
-_LABELS = (
-    ("model_path", "model"), ("system", "hardware", "accelerator"), ("backend", "engine"), ("mode",),
-    ("parallelism", "layout"),
-)  # fmt: skip
-_LOADS = ("batch_size", "batch_or_concurrency", "concurrency", "static_batch")
-#: Columns of degrees that name a layout in one word.
-_DEGREES = {"tp_size": "tp", "pp_size": "pp", "attention_dp_size": "dp", "moe_ep_size": "ep"}
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -114,28 +107,6 @@ def answer_validate(question: ValidateQuestion) -> ValidateAnswer | PriceCheckAn
     if question.data is None:
         return ValidateAnswer(question, compare_curated(question.samples, question.seed))
     return ValidateAnswer(question, compare_table(question.data, question.samples, question.seed))
-
-
-def row_words(row: Mapping[str, str]) -> str:
-    """A row in one line: model, machine, engine, layout, load; the first cells of a table of another kind."""
-    parts = [next((row[name] for name in names if row.get(name)), "") for names in _LABELS]
-    parts[0] = parts[0].rpartition("/")[2]
-    degrees = [
-        f"{short}{float(row[name]):.0f}"
-        for name, short in _DEGREES.items()
-        if row.get(name) not in (None, "", "0.0", "1.0")
-    ]
-    parts.append("-".join(degrees))
-    given, written = (
-        row.get(short) or row.get(name) for short, name in (("isl", "input_tokens"), ("osl", "output_tokens"))
-    )
-    if given or written:
-        parts.append(f"{given or '?'}/{written or '?'}")
-    load = next((row[name] for name in _LOADS if row.get(name)), "")
-    parts.append(f"batch {load.removesuffix('.0')}" if load else "")
-    parts.append(row["source"] if "engine" in row and row.get("source") else "")
-    known = [part for part in parts if part]
-    return " · ".join(known if len(known) > 2 else [cell for cell in row.values() if cell][:5])
 
 
 def _out_of_sample(comparison: Comparison) -> dict[str, Any]:

@@ -6,12 +6,10 @@ arithmetic of its own beyond a product or a quotient, and the working that is sh
 
 from __future__ import annotations
 
-import functools
 import inspect
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,7 @@ from computeledger.economics.scaling import laws as scaling
 from computeledger.errors import FactError, QuantityError, unknown_id
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import accelerator_ids, load_accelerator, load_model, load_system, system_ids
-from computeledger.facts.reading import Document, dimension_of, read_file, read_provenance
+from computeledger.facts.reading import dimension_of
 from computeledger.facts.schema import Fact
 from computeledger.facts.traffic import chatgpt_usage
 from computeledger.physics import transformer
@@ -33,6 +31,7 @@ from computeledger.physics.blackboard import serving as blackboard_serving
 from computeledger.physics.blackboard import training as blackboard_training
 from computeledger.units import DIMENSIONS, parse_quantity
 from computeledger.validation.claims import formulas as claims_formulas
+from computeledger.validation.claims.observations import load_observations
 
 #: Where a claim's formulas come from, searched in this order.
 FORMULAS = (
@@ -187,38 +186,3 @@ def _of_model(model: Model, field: str, reference: str) -> Fact | float:
     if field in ("n_experts", "n_experts_active"):
         return float(max(getattr(group.feed_forward, field) for group in model.layers))
     return _of_mapping(model.published, field, reference)
-
-
-@functools.cache
-def load_observations() -> Mapping[str, Fact]:
-    """Load what others published about the subjects of claims.
-
-    Examples
-    --------
-    >>> load_observations()["grok_3_flop"].given
-    '3.5e+26 FLOP'
-    """
-    document = read_file(resources.files("computeledger.validation.claims").joinpath("observations.toml"), shipped=True)
-    return {name: _observation(document, name, dict(table)) for name, table in document.table.items()}
-
-
-def _observation(document: Document, name: str, table: dict[str, Any]) -> Fact:
-    """As facts are read; a ratio is a count of the other."""
-    dimension = "count" if name.endswith("_ratio") else dimension_of(name)
-    numbers = {key: table.pop(key) for key in ("value", "low", "high") if key in table}
-    unit = table.pop("unit", None)
-    note = table.get("note", "")
-    origin = read_provenance(document, name, table)
-    if "value" not in numbers or unit is None or ("low" in numbers) != ("high" in numbers):
-        raise document.error(name, "an observation needs a value and a unit, and low with high")
-    values: dict[str, float] = {}
-    for key, number in numbers.items():
-        parsed = parse_quantity(f"{number!r} {unit}".strip(), dimension)
-        if isinstance(parsed, Range):
-            raise document.error(name, f"{key} = {number!r} is a range")
-        values[key] = parsed
-    return Fact(
-        value=values["value"], unit=dimension, given=f"{numbers['value']} {unit}".strip(), note=note,
-        source=origin["source"], date=origin["date"], locator=origin["locator"],
-        low=values.get("low"), high=values.get("high"),
-    )  # fmt: skip

@@ -4,6 +4,7 @@
 import { byId } from "./dom.js";
 
 const OPEN = "unclamped", CUT = "cut";
+const narrow = matchMedia("(max-width: 56rem)");
 
 // tell() says of the words that now stand there whether some of them are out of sight
 export function contextLines() {
@@ -23,6 +24,7 @@ export function contextLines() {
   }
 
   function tell() {
+    if (!narrow.matches && button.hidden && !evidence.firstElementChild.classList.contains(CUT)) return; // nothing is cut: measuring would lay out the page once more
     const isOpen = text.classList.contains(OPEN);
     text.classList.remove(OPEN, CUT);
     button.hidden = !isCut(text);

@@ -87,10 +87,10 @@ function paintRest(after_ms) {
 
 export function paintNow(canvas, sized = {}, look = theme()) {
   if (!window.Plotly) return;
-  const figure = waiting.get(canvas);
+  const figure = waiting.get(canvas), config = canvas.figure ? undefined : given.config; // it is the same for all, and is compared where it is given again
   canvas.figure = figure;
   waiting.delete(canvas);
-  window.Plotly.react(canvas, figure.data, { ...figure.layout, ...sized, template: given.templates[look] }, given.config);
+  window.Plotly.react(canvas, figure.data, { ...figure.layout, ...sized, template: given.templates[look] }, config);
   if (!canvas.leads && matchMedia("(hover: hover)").matches) { // a tap only shows the name
     canvas.leads = true;
     canvas.on("plotly_click", ({ points: [{ customdata }] }) => { if (typeof customdata === "string" && customdata.startsWith("/")) location.assign(customdata); });

@@ -5,7 +5,7 @@ from __future__ import annotations
 from computeledger.arrays import median
 from computeledger.physics.roofline import ACTIVATION_BYTES, OperationKind
 from computeledger.questions.wording import words
-from computeledger.validation.claims.expressions import load_observations
+from computeledger.validation.claims.observations import load_observations
 from computeledger.workloads.serving.estimate import ServingResult
 
 
