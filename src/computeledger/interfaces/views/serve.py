@@ -13,6 +13,7 @@ from computeledger.interfaces.plots.memory import memory_figure
 from computeledger.interfaces.view import Card, Cell, Plot, Table, Tile, View, quantity_cell, share_cell, tile
 from computeledger.interfaces.views.breakdown import breakdown_tables
 from computeledger.interfaces.views.commands import command_facts
+from computeledger.interfaces.views.compare_words import CLEAR
 from computeledger.interfaces.views.corpus import corpus_sentence, corpus_table
 from computeledger.interfaces.views.evidence import serving_evidence
 from computeledger.interfaces.views.grounds import assumed_words, memory_fact, price_ground, rent_taken
@@ -211,7 +212,10 @@ def _context(document: Mapping[str, Any]) -> str:
 def _carried(fleet: Mapping[str, Any]) -> str:
     """The chance that a fleet carries its load, and what its first tokens are otherwise."""
     chance = f"The chance that it carries the load is {percent(fleet['carries_probability'])}"
-    return f"{chance}; where it does not, the queue grows and no time to first token holds."
+    said = f"{chance}; where it does not, the queue grows and no time to first token holds."
+    if fleet["carries_probability"] >= CLEAR:
+        return said
+    return f"{said} Offers (`computeledger compare`) adds GPUs until it does in nine of ten cases."
 
 
 #: Share of the time per token from which on what it waits for is told.

@@ -33,7 +33,7 @@ _SHARED: Mapping[str, Mapping[str, Any]] = {
     "precision": {"label": "Weights", "kind": "choice", "choices": ("", *WEIGHT_FORMATS), "blank": "as stored",
                   "help": ""},
     "ttft": {"label": "First token within", "kind": "text", "default": "2s",
-             "help": ""},
+             "help": "A share of requests is simulated: some seconds for each offer."},
     "tpot": {**TIME_PER_TOKEN, "label": "Each token within", "kind": "text", "default": "40ms",
              "help": "Or as a speed: 25 tokens/s for each user."},
     "input_tokens": {"default": "2K", "help": "A number, or how they differ: lognormal:P50:P95."},
@@ -159,7 +159,7 @@ def _view(answer: Answer) -> View:
         ordered = in_order([shown({**one, "label": one["name"]}) for one in answer.document["offers"] if one["rank"]])
         links = [_on_serve(offers[one["name"]]) for one in ordered]
         rows = [[_linked(row[0], link), *row[1:]] for row, link in zip(first.rows, links, strict=True)]
-        note = f"{first.note}; the name of an offer opens it on Serve, with the fewest GPUs".removeprefix("; ")
+        note = f"{first.note}; the name of an offer opens it on Serve, which takes the fewest GPUs".removeprefix("; ")
         first = dataclasses.replace(first, rows=rows, note=note)
     tiles = view.tiles
     if tiles and (address := _in_fewer_bits(found, answer.asked)):
