@@ -250,3 +250,17 @@ def test_the_command_and_python_say_the_same(tmp_path: Path) -> None:
 def test_bad_input(given: dict[str, Any], said: str) -> None:
     with pytest.raises((InputError, QuantityError), match=said):
         cl.sheet(**given)
+
+
+def test_the_working_of_a_sheet_leads_from_figure_to_figure() -> None:
+    """Medians of what multiplies lie near those of the product, each input is that of the answer."""
+    document = cl.sheet(price="3/15", speed=80, date="2025-02-24").to_dict(working=True)
+    figures = {one["name"]: one for one in document["working"]}
+    assert all(figures[name]["value"] == document[name] for name in ("n_params_active", "tokens", "training_usd"))
+    values = {term["name"]: term["value"] for one in figures.values() for term in one["terms"]}
+    flop = 6 * values["active parameters"]["p50"] * values["tokens"]["p50"]
+    assert flop == pytest.approx(values["FLOP"]["p50"], rel=0.2)
+    hours = values["FLOP"]["p50"] / (values["peak of H100"] * values["utilisation"]["p50"] * 3600)
+    assert hours == pytest.approx(values["GPU-hours"]["p50"], rel=0.2)
+    spent = values["GPU-hours"]["p50"] * values["price of a GPU-hour"]["p50"]
+    assert spent == pytest.approx(document["training_usd"]["p50"], rel=0.2)

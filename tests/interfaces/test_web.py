@@ -92,7 +92,7 @@ def test_names_of_examples_fit_their_box() -> None:
 
 
 #: Each offer of a comparison has its own, on Serve.
-_WITHOUT_WORKING = ("accuracy", "claims", "compare", "facts", "sheet", "think")
+_WITHOUT_WORKING = ("accuracy", "claims", "compare", "facts", "think")
 _ASKED = [*((page.name, SMALL.get(page.name, {})) for page in PAGES if page.name not in _WITHOUT_WORKING),
           *(("frontier", {"about": about}) for about in ("a run", "sites", "growth"))]  # fmt: skip
 
@@ -116,7 +116,6 @@ def test_every_figure_shows_formula_inputs_and_sources(name: str, query: dict[st
     ("path", "said"),
     [
         ("think?model=qwen3-0.6b;qwen3-4b&success=0.3&max-samples=4", "Qwen3 Technical Report"),
-        ("sheet", "genai-prices"),
         ("prices?about=quality", "Rosetta Stone"),
     ],
 )

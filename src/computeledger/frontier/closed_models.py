@@ -510,6 +510,9 @@ def quantities(accelerator_id: str) -> dict[str, tuple[Floats, float]]:
         "training_flop": (_row(active=1.0, tokens=1.0), _LOG_6),
         "gpu_hours": (_row(**_HOURS), peak),
         "training_usd": (_row(**_HOURS, rent=1.0), peak),
+        "stored_per_active_ratio": (_row(sparsity=1.0), 0.0),
+        "utilization_fraction": (_row(used=1.0), 0.0),
+        "usd_per_gpu_hour": (_row(rent=1.0), 0.0),
     }
 
 

@@ -259,3 +259,15 @@ def cited(source: str, locator: str) -> Cell:
     """
     known = load_sources().get(source)
     return Cell(source, below=locator) if known is None else Cell(known.title, known.url, locator)
+
+
+def source_links(keys: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Sources by their titles with their addresses, for the links of a view.
+
+    Examples
+    --------
+    >>> [text for text, _ in source_links(("genai-prices", "user"))]
+    ['source: genai-prices 0.2.3: prices of LLM inference APIs']
+    """
+    known = load_sources()
+    return tuple((f"source: {known[key].title}", known[key].url) for key in keys if key in known)

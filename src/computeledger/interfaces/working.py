@@ -72,7 +72,8 @@ def _known(one: Mapping[str, Any]) -> dict[str, str]:
     return {"text": band or words(one["low"], unit), "band": ""}
 
 
-_SPELT = {"rl": "RL", "usd per mtok": "USD/Mtok", "usd": "USD", "gpu": "GPU", "kv": "KV", "mfu": "MFU", "flop": "FLOP",
+_SPELT = {"n params active": "active parameters", "n params total": "total parameters", "rl": "RL",
+          "usd per mtok": "USD/Mtok", "usd": "USD", "gpu": "GPU", "kv": "KV", "mfu": "MFU", "flop": "FLOP",
           "ttft s": "TTFT", "tpot s": "TPOT", "per s": "per second", "params": "parameters"}  # fmt: skip
 
 

@@ -71,6 +71,7 @@ def invert(**options: Any) -> None:
 @click.command(cls=SectionedCommand)
 @question_options(SheetQuestion)
 @report_option
+@working_option
 @answer_options
 def sheet(**options: Any) -> None:
     """What scraps say of a closed model together: parameters, tokens, FLOP and cost, and which clues conflict.

@@ -1,4 +1,4 @@
-"""Plot of a closed model's clues as a plotly specification: what each says alone, and what the others say."""
+"""Plot of a closed model's clues as a plotly specification: what each says alone, and what all say."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ _MARK, _WORDS = -0.16, 0.2
 
 
 def clues_figure(clues: Sequence[Mapping[str, Any]], before: Any, after: Any, unit: str) -> Spec:
-    """Sizes from each clue alone, and in words the size without it, above the size from all clues.
+    """Sizes from each clue alone, below the size before any clue and above that from all.
 
     Examples
     --------
     >>> size = {"p05": 1e9, "p25": 2e9, "p50": 4e9, "p75": 8e9, "p95": 9e9}
     >>> price, speed = ({"clue": name, "n_params_active_alone": size} for name in ("price", "speed"))
-    >>> price["n_params_active_without"] = speed["n_params_active_without"] = size | {"p50": 2e9}
     >>> figure = clues_figure([price, speed], size, size, "params")
     >>> [one["text"] for one in figure["layout"]["annotations"]][1:3]
-    ['price  <b>4B</b>', 'others say  <b>2B</b>']
+    ['price  <b>4B</b>', 'speed  <b>4B</b>']
     """
     names = ["before any clue", *(one["clue"] for one in clues), "all clues"]
     values = [before, *(one["n_params_active_alone"] for one in clues), after]
@@ -35,14 +34,7 @@ def clues_figure(clues: Sequence[Mapping[str, Any]], before: Any, after: Any, un
         [(value, place + _MARK, color, "circle") for value, place, color in zip(values, places, colors, strict=True)],
         unit, _ROW_PX, ("p25", "p75"),
     )  # fmt: skip
-    without = [one["n_params_active_without"] for one in clues] if len(clues) > 1 else []
-    others: list[Any] = [None, *without, *[None] * (len(names) - 1 - len(without))]
-    notes = []
-    for name, value, other, place in zip(names, values, others, places, strict=True):
-        notes.append(_said(name, value, unit, place))
-        if other is not None:
-            right = {"x": 1, "xanchor": "right", "align": "right"}
-            notes.append(_said("others say", other, unit, place) | right)
+    notes = [_said(*one) for one in zip(names, values, [unit] * len(names), places, strict=True)]
     ends = [point(value, key) for value in values for key in ("p05", "p95")]
     layout = parts.layout(
         _ROW_PX * len(names) + _AXIS_PX + _LEGEND_PX, notes, showlegend=True,

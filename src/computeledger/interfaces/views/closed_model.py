@@ -9,8 +9,20 @@ from typing import Any
 
 from computeledger.frontier.closed_models import CONFLICT
 from computeledger.interfaces.plots.clues import clues_figure
-from computeledger.interfaces.view import Card, Cell, Plot, Table, Tile, View, cited, quantity_cell, quantity_table
+from computeledger.interfaces.view import (
+    Card,
+    Cell,
+    Plot,
+    Table,
+    Tile,
+    View,
+    cited,
+    quantity_cell,
+    quantity_table,
+    source_links,
+)
 from computeledger.interfaces.views.evidence import sheet_evidence
+from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Quantity
 from computeledger.questions.answers.frontier.closed import ClosedModelAnswer
 from computeledger.questions.wording import figure_words, headline_words, interval_words, listed, percent, point, words
@@ -32,31 +44,34 @@ _SOURCES = {
 }
 #: A probability below it is printed as less than it.
 _LEAST = 1e-3
-#: Below it clues disagree, and one in so many times has two digits that count.
+#: Below it clues disagree.
 _SURE = 0.1
-_COLUMNS = ("clue", "says", "alone #", "without it #", "chance of the gap #")
+_COLUMNS = ("clue", "as given", "says alone #", "all others say #", "chance of such a gap #")
+_CAPTION = "Each clue is taken with the release date, where that is known."
+#: Share of a range's width on a scale of ratios from which on a clue narrows it little.
+_LITTLE = 0.8
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
            "November", "December")  # fmt: skip
 #: Clues in the order in which a sentence names them: the others stand between.
 _FIRST, _LAST = "price", "release date"
 
 
-def view(answer: ClosedModelAnswer, working: bool) -> View:  # noqa: ARG001 (the laws stand in the docs)
+def view(answer: ClosedModelAnswer, working: bool) -> View:
     """Figures, pulls and conflicts."""
-    found = answer.to_dict()
+    found = answer.to_dict(working=working)
     active = found["n_params_active"]
     size = f"about {figure_words(active, 'params')} active parameters"
-    caption = " ".join((*_caption(found), *_beside_prices(answer, found["clues"])))
     figure = clues_figure(found["clues"], found["n_params_active_before"], active, "params")
     return View(
         title="A closed model's sheet",
         overline="sheet",
+        working=tuple(working_view(found)) if working else (),
         main="n_params_active",
         evidence=sheet_evidence(found),
         headline=headline_words(f"A closed model{_told_by(found['clues'])}", size, active, "params"),
-        context=f"{_truth(found)}{_context(found) if len(found['clues']) > 1 else ''}".strip(),
+        context=_told(found),
         tiles=tuple(_tile(found, key) for key in _NAMES),
-        plots=(Plot("active", "What each clue says of the active parameters", caption, figure, "clues"),),
+        plots=(Plot("active", "Active parameters by each clue, and by all", _CAPTION, figure, "clues"),),
         tables=(
             *_published(found), _clues(found), *_by_price(answer),
             *([_narrowing(found)] if found["would_narrow"] else []),
@@ -69,27 +84,20 @@ def view(answer: ClosedModelAnswer, working: bool) -> View:  # noqa: ARG001 (the
             f"active parameters, from its {listed([one['clue'] for one in found['clues']])} alone",
             (active, "params"),
         ),
-        sources=tuple(key for one in found["clues"] for key in _SOURCES.get(one["clue"], ())),
+        links=source_links(_sources(found)),
+        sources=_sources(found),
     )  # fmt: skip
 
 
-def _caption(found: Mapping[str, Any]) -> tuple[str, ...]:
-    """What stands beside a range, where there is more than one clue."""
-    if len(found["clues"]) == 1:
-        return ()
-    dated = any(one["clue"] == _LAST for one in found["clues"])
-    return (f"Left: a clue{' with the release date' if dated else ' alone'}. Right: what all other clues say.",)
+def _sources(found: Mapping[str, Any]) -> tuple[str, ...]:
+    """Of the laws of its clues."""
+    return tuple(dict.fromkeys(key for one in found["clues"] for key in _SOURCES.get(one["clue"], ())))
 
 
-def _beside_prices(answer: ClosedModelAnswer, clues: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """What the page of prices says, where a price is one of the clues."""
-    if answer.by_price is None:
-        return ()
-    theirs, ours = (figure_words(asdict(one), "params") for one in answer.by_price)
-    dated = next(figure_words(one["n_params_active_alone"], "params") for one in clues if one["clue"] == _FIRST)
-    said = ours if dated == ours else f"{ours} ({dated} with the release date)"
-    why = "read off the line of open models", "since it weighs how likely each size has this price"
-    return (f"By the price alone Prices says {theirs}, {why[0]}; Sheet {said}, {why[1]}.",)
+def _told(found: Mapping[str, Any]) -> str:
+    """The truth where it is known, whether the clues agree, and what would narrow the answer most."""
+    agree = _context(found) if len(found["clues"]) > 1 else ""
+    return " ".join(part for part in (_truth(found), agree, _narrowest(found)) if part)
 
 
 def _by_price(answer: ClosedModelAnswer) -> tuple[Table, ...]:
@@ -150,8 +158,27 @@ def _context(found: Mapping[str, Any]) -> str:
             f"{worst['clue']} it would be {others}."
         )
     if worst["agreement_probability"] >= _SURE:
-        return f"The clues agree: the {worst['clue']} alone says {alone}, the others {others}, within chance."
-    return f"The clues disagree: {_sides(found['clues'], worst)}. Treat {size} as a compromise."
+        return f"The clues agree: the {worst['clue']} alone says {alone}, the others {others}."
+    return f"The clues disagree: {_sides(found['clues'], worst)}; {size} is a compromise."
+
+
+def _narrowest(found: Mapping[str, Any]) -> str:
+    """Which clue that is still missing would narrow the answer most, or that none would."""
+    if not found["would_narrow"]:
+        return ""
+    best = found["would_narrow"][0]
+    now, then = _width(found["n_params_active"]), best["n_params_active_width_ratio"]
+    if math.log(then) < _LITTLE * math.log(now):
+        return f"Its {best['clue']} would narrow it most: to {_factor(then)} either way, now {_factor(now)}."
+    others = [one for one in found["would_narrow"] if one["clue"] != "training FLOP"]
+    run = min(others, key=lambda one: float(one["training_flop_width_ratio"]), default=best)
+    now, then = _width(found["training_flop"]), run["training_flop_width_ratio"]
+    if math.log(then) >= _LITTLE * math.log(now):
+        return "No further clue would narrow it much."
+    return (
+        f"No further clue narrows the size much; its {run['clue']} would narrow the run's FLOP most: to "
+        f"{_factor(then)} either way, now {_factor(now)}."
+    )
 
 
 def _truth(found: Mapping[str, Any]) -> str:
@@ -162,7 +189,7 @@ def _truth(found: Mapping[str, Any]) -> str:
     active, total = (words(known[key], "params") for key in ("n_params_active", "n_params_total"))
     missed = [_NAMES[key][0].lower() for key in known["outside"]]
     said = f"outside the range: {listed(missed)}" if missed else "all within the ranges"
-    return f"{known['model']} in truth: {active} active, {total} in all; {said}. "
+    return f"{known['model']} in truth: {active} active, {total} in all; {said}."
 
 
 def _published(found: Mapping[str, Any]) -> tuple[Table, ...]:
@@ -190,18 +217,17 @@ def _sides(clues: Sequence[Mapping[str, Any]], worst: Mapping[str, Any]) -> str:
     return ", ".join(said)
 
 
-def _one_in(chance: float) -> str:
-    """A probability as one of so many times.
+def _chance(probability: float) -> str:
+    """A probability in percent, two digits of a small one.
 
     Examples
     --------
-    >>> _one_in(0.0414), _one_in(0.48), _one_in(0.8), _one_in(1e-6)
-    ('1 in 24', '1 in 2', 'over 1 in 2', 'under 1 in 1,000')
+    >>> [_chance(one).replace(chr(160), " ") for one in (0.0414, 0.483, 1e-6)]
+    ['4.1 %', '48 %', 'under 0.1 %']
     """
-    if chance < _LEAST:
-        return f"under 1 in {1 / _LEAST:,.0f}"
-    n = float(f"{1 / chance:.2g}") if chance < _SURE else round(1 / chance)
-    return f"1 in {n:,.0f}" if n > 1 else "over 1 in 2"
+    if probability < _LEAST:
+        return f"under {percent(_LEAST)}"
+    return percent(probability, 2)
 
 
 def _tile(found: Mapping[str, Any], key: str) -> Tile:
@@ -210,7 +236,10 @@ def _tile(found: Mapping[str, Any], key: str) -> Tile:
 
 
 def _clues(found: Mapping[str, Any]) -> Table:
-    note = "active parameters by the clue (and the date) alone, and by all others without it"
+    note = (
+        "active parameters; the chance is that of a gap as wide as the one between a clue and all others, were all "
+        "of them right"
+    )
     if found["conflicts"]:
         note += (
             f"; a clue is in conflict where a gap so wide is rarer than {percent(CONFLICT)} and where all clues "
@@ -248,5 +277,5 @@ def _row(one: Mapping[str, Any]) -> list[str | Cell]:
         one["said"],
         quantity_cell(one["n_params_active_alone"], "params"),
         quantity_cell(one["n_params_active_without"], "params"),
-        _one_in(one["agreement_probability"]),
+        _chance(one["agreement_probability"]),
     ]

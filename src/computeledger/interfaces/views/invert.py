@@ -11,7 +11,7 @@ from computeledger.interfaces.plots import palette
 from computeledger.interfaces.plots.bars import bars_figure
 from computeledger.interfaces.plots.open_models import Sold, priced_sizes_figure
 from computeledger.interfaces.plots.prices import Told, before_after_figure
-from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_table, with_interval
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_table, source_links, with_interval
 from computeledger.interfaces.views.closed_model import by_price_table
 from computeledger.interfaces.views.display_names import in_names
 from computeledger.interfaces.views.evidence import price_evidence
@@ -36,6 +36,7 @@ _NAMES = {
     "kv_bytes_per_token": ("KV cache per token", "B"),
 }
 _MAIN = "n_params_active"
+_SOURCES = ("genai-prices", "litellm-prices")
 #: Ways of serving that are drawn; of questions, all answers stand in the table. None of them stands out where the first
 #: has less than so many times the weight of the last.
 _LIKELIEST, _STANDS_OUT = 6, 2.0
@@ -50,9 +51,8 @@ _SAID = {
 }
 #: Why the same price has another total among other clues.
 _TOTAL = (
-    "the sizes that open models have bound the first (sheet says it too); the second draws the line of open models on "
-    "to the price alone, which makes a dear model's total larger. CSV and JSON call them n_params_total_by_sheet and "
-    "n_params_total"
+    "of the totals the sizes that open models have bound the first; the second draws the line of open models on, which "
+    "makes a dear model's total larger. CSV and JSON call them n_params_total_by_sheet and n_params_total"
 )
 _BY_SHEET, _BY_PRICE = "the price and the sizes that open models have", "the price alone"
 #: A wider margin that is told beside the usual one.
@@ -82,13 +82,9 @@ def view(answer: InvertAnswer, working: bool) -> View:
         plots=_plots(answer, document),
         tables=(
             *_margins(answer, document),
-            *_beside_sheet(answer),
-            *_totals(answer, document),
-            *_not_identified(document),
-            *_alike_ways(document),
-            _clues(answer, document),
+            _learnt(answer, document),
+            *_two_ways(answer, document),
             _weights(document),
-            *_rejected(document),
         ),
         facts=tuple(_facts(document["readings"])),
         notes=tuple(document["not_identified"]),
@@ -96,6 +92,8 @@ def view(answer: InvertAnswer, working: bool) -> View:
         working=tuple(working_view(document)) if working else (),
         overline="invert",
         main=_MAIN,
+        links=source_links(_SOURCES),
+        sources=_SOURCES,
         evidence=price_evidence(document),
     )
 
@@ -170,35 +168,30 @@ def _sheet_link(answer: InvertAnswer) -> tuple[str, str] | None:
     return (f"{said} in Sheet", f"/sheet?price={quote(price)}&speed=&date=")
 
 
-def _beside_sheet(answer: InvertAnswer) -> tuple[Table, ...]:
-    """What Sheet says of the same price, and why."""
-    if answer.by_sheet is None:
+def _two_ways(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Table, ...]:
+    """Sizes as this page and *Sheet* tell them from the same price, and why they differ."""
+    sheet = answer.by_sheet
+    if sheet is None:
         return ()
-    return (by_price_table(answer.n_params_active, answer.by_sheet.n_params_active),)
+    sizes = by_price_table(answer.n_params_active, sheet.n_params_active)
+    totals = quantity_table("", ((f"total, by {name}", value, "params") for name, value in (
+        (_BY_SHEET, asdict(sheet.n_params_total)), (_BY_PRICE, document["n_params_total"]),
+    )))  # fmt: skip
+    rows = [*([f"active, {row[0]}", *row[1:]] for row in sizes.rows), *totals.rows]
+    return (replace(sizes, title="Sizes told in two ways", rows=rows, note=_TOTAL),)
 
 
-def _totals(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Table, ...]:
-    """Both totals, where there are two, and why they differ."""
-    total = answer.n_params_total_by_sheet
-    if total is None:
-        return ()
-    rows = [(_BY_SHEET, asdict(total), "params"), (_BY_PRICE, document["n_params_total"], "params")]
-    made = quantity_table("Total parameters, told in two ways", rows, "n_params_total")
-    return (replace(made, note=_TOTAL, is_detail=True),)
-
-
-def _not_identified(document: Mapping[str, Any]) -> tuple[Table, ...]:
-    """Quantities whose intervals prices do not narrow."""
-    left = [key for key in _NAMES if not document["identified"][key]]
-    rows = [
-        [_NAMES[key][0], figure_words(document[key], _NAMES[key][1]),
-         *(interval_words(one[key], _NAMES[key][1]) for one in (document, document["before_prices"]))]
-        for key in left
-    ]  # fmt: skip
-    note = "prices do not tell them: their ranges rest on what is assumed and on physics"
-    columns = ("", "median #", "90 % range #", "before any price #")
-    table = Table("Not identified by prices", columns, rows, left[0] if left else "", note, is_detail=True)
-    return (table,) if rows else ()
+def _learnt(answer: InvertAnswer, document: Mapping[str, Any]) -> Table:
+    """Every quantity before and after the prices, and how much narrower they make its range."""
+    rows = []
+    for key, (label, unit) in _NAMES.items():
+        after, before = _after(answer, document, key), document["before_prices"][key]
+        is_other = after is not document[key]
+        told = ("" if is_other else _narrower(document["bits"][key])) if document["identified"][key] else "not told"
+        rows.append([label, figure_words(after, unit), interval_words(after, unit), interval_words(before, unit), told])
+    columns = ("", "median #", "90 % range #", "before any price #", "narrower by #")
+    note = "on a scale of ratios; what prices do not tell rests on how models are served"
+    return Table("What prices tell, and what they do not", columns, rows, "bits", note, is_detail=True)
 
 
 def _plots(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Plot, ...]:
@@ -264,33 +257,6 @@ def _is_alike(weights: Mapping[str, float]) -> bool:
     return len(drawn) == _LIKELIEST and drawn[0] < _STANDS_OUT * drawn[-1]
 
 
-def _alike_ways(document: Mapping[str, Any]) -> tuple[Table, ...]:
-    """Ways of serving as a closed table in place of a chart, where none stands out."""
-    weights, speeds = _ways(document)
-    if not _is_alike(weights):
-        return ()
-    rows = [[name, percent(weight, 2)] for name, weight in list(weights.items())[:_LIKELIEST]]
-    note = "the likeliest has less than twice the weight of the last one here, so that prices choose none of them; "
-    note += f"speed targets: {speeds}"
-    title = "Ways of serving: none stands out"
-    return (Table(title, ("chip, precision", "weight #"), rows, "hypotheses", note, is_detail=True),)
-
-
-def _clues(answer: InvertAnswer, document: Mapping[str, Any]) -> Table:
-    """Ranges before and after, how much narrower all clues make them together, and each alone."""
-    alone, has_other_total = document["informed_by"], answer.by_sheet is not None
-    rows = []
-    for key, (label, unit) in _NAMES.items():
-        if document["identified"][key] and not (key == "n_params_total" and has_other_total):
-            ends = [interval_words(one[key], unit) for one in (document["before_prices"], document)]
-            each = (bits.get(key) for bits in alone.values())
-            rows.append([label, *ends, *map(_narrower, (document["bits"][key], *each))])
-    columns = ("", "before any price #", "after #", "narrower by #", *(f"{name} alone #" for name in alone))
-    note = "90 % ranges; how much narrower they are, on a scale of ratios, by all clues and by each alone"
-    drops = tuple(f"{name} alone" for name in alone)
-    return Table("What each clue told", columns, rows, "bits", note, drops=drops, is_detail=True)
-
-
 def _narrower(bits: float | None) -> str:
     """How much narrower a range is than before, by how many times it was halved."""
     if bits is None:
@@ -307,8 +273,12 @@ def _weights(document: Mapping[str, Any]) -> Table:
             weight = percent(one["weight"], 2) if one["weight"] or not one["rejected"] else ""
             reason = f"ruled out: {one['rejected']}" if one["rejected"] else ""
             rows.append([question if place == 0 else "", Cell(in_names(one["name"]), below=reason), weight])
+    weights, speeds = _ways(document)
+    note = f"speed targets: {speeds}"
+    if _is_alike(weights):
+        note = f"no chip and precision together has twice the weight of the {_LIKELIEST}th likeliest; {note}"
     columns = ("question", "answer", "weight #")
-    return Table("How likely each assumption is", columns, rows, "hypotheses", is_detail=True)
+    return Table("How it may be served, and how likely each way is", columns, rows, "hypotheses", note, is_detail=True)
 
 
 def _margins(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Table, ...]:
@@ -320,29 +290,6 @@ def _margins(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Table, 
     ]
     title = "A wider margin would mean a smaller model"
     return (Table(title, ("margin, times the open market's", "active parameters #"), rows, "n_params_active"),)
-
-
-def _rejected(document: Mapping[str, Any]) -> list[Table]:
-    """Combinations of chip, precision and speed that the prices exclude, by reason."""
-    steps = {one["name"] for one in document["questions"].get("price step", ())}
-    refused: dict[str, list[str]] = {}
-    for one in document["hypotheses"]:
-        if one["rejected"] and one["name"] not in steps:
-            refused.setdefault(one["rejected"], []).append(one["name"])
-    rows: list[list[str | Cell]] = [[why, "; ".join(map(in_names, names))] for why, names in refused.items()]
-    return (
-        [
-            Table(
-                "Ways of serving that are ruled out",
-                ("why", "chip, precision, speed"),
-                rows,
-                "hypotheses",
-                is_detail=True,
-            )
-        ]
-        if rows
-        else []
-    )
 
 
 def _facts(readings: Mapping[str, Any]) -> list[tuple[str, str]]:

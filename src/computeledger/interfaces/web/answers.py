@@ -15,6 +15,7 @@ from computeledger.facts.load import load_model
 from computeledger.facts.packed import packed, packed_name
 from computeledger.files import without_user_files
 from computeledger.interfaces.render.html import report
+from computeledger.interfaces.view import source_links
 from computeledger.interfaces.web.csv_rows import csv_text
 from computeledger.interfaces.web.listed import LISTS
 from computeledger.interfaces.web.pages import page_named
@@ -26,7 +27,6 @@ from computeledger.physics.transformer import n_params_total
 from computeledger.questions.answer import Answer as CommandAnswer
 from computeledger.questions.answer import documents_once
 from computeledger.questions.wording import words
-from computeledger.sources import load_sources
 from computeledger.units import DIMENSIONS, KILO, bytes_shown, gigabytes
 
 #: Answers kept: enough for going back and forth, little enough for memory to stay flat.
@@ -159,8 +159,7 @@ def _has_working(answer: Answer) -> bool:
 
 def _without_working(view: View) -> View:
     """A view whose figures offer no working, with links to its sources in place of it."""
-    known = load_sources()
-    links = (*view.links, *((f"source: {known[key].title}", known[key].url) for key in view.sources))
+    links = (*view.links, *source_links(view.sources))
     return dataclasses.replace(
         view,
         tiles=tuple(dataclasses.replace(one, key="") for one in view.tiles),

@@ -24,6 +24,7 @@ from computeledger.frontier.systems import system_of_accelerator
 from computeledger.frontier.trials import open_model_of, tried_by
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.questions.answer import Answer, Quantity, from_python
+from computeledger.questions.answers.frontier.closed_working import sheet_working
 from computeledger.questions.document import document
 from computeledger.questions.sheet import SheetQuestion
 from computeledger.validation.prices_near import sizes_by_price
@@ -33,6 +34,8 @@ UNITS = {
     "n_params_active": "", "n_params_total": "", "tokens": "tokens", "training_flop": "FLOP", "gpu_hours": "GPU-hours",
     "training_usd": "USD",
 }  # fmt: skip
+#: What stands between figures: stored over active parameters, utilisation, the price of a GPU-hour.
+_BETWEEN = ("stored_per_active_ratio", "utilization_fraction", "usd_per_gpu_hour")
 #: Ends of what a price list may say [USD/Mtok], and days that a model may have come out on.
 _CHEAPEST, _DEAREST = 1e-5, 1e5
 _FIRST_DAY, _LAST_DAY = "2022-01-01", "2027-12-31"
@@ -48,8 +51,6 @@ _WRONG_WORDS = (
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class ClosedModelAnswer(Answer):
     """A closed model's sheet: its figures, what each clue does to them, and which clues contradict the others."""
-
-    has_working = False
 
     question: SheetQuestion
     scraps: Scraps
@@ -93,10 +94,10 @@ class ClosedModelAnswer(Answer):
         """Clues that contradict the others."""
         return tuple(one.clue.name for one in self.result.pulls if one.conflicts and len(self.result.pulls) > 1)
 
-    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (the laws stand in the docs)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger sheet --json`` prints it."""
         found = self.result
-        return {
+        said = {
             **{name: document(_quantity(found.quantiles[name], unit)) for name, unit in UNITS.items()},
             "dense_probability": found.dense_probability,
             "accelerator": self.scraps.accelerator_id,
@@ -110,6 +111,10 @@ class ClosedModelAnswer(Answer):
             **self._tried(),
             **self._alike(),
         }
+        if working:
+            laws = {name: document(_quantity(found.quantiles[name], "")) for name in _BETWEEN}
+            said["working"] = sheet_working(self.question, said, laws, self.narrowings)
+        return said
 
     def _published(self) -> dict[str, Any]:
         """What is known of the open model that the clues are of, and which of it lies outside the 90 % range."""

@@ -44,6 +44,8 @@ _ENDS = {"p05": 0.05, "p10": 0.1, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0
 _SERVED = ("kv_bytes_per_token", "decode_batch", "gross_margin_fraction", "utilization_fraction")
 #: How much larger a ratio of output to input price is said what of.
 _RATIO_TRIED = 4.0
+#: How much larger a cache is said what of.
+_TWICE = 2.0
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -297,8 +299,12 @@ def _elasticities() -> list[dict[str, Any]]:
 
 
 def _cache_words(found: PriceEvidence) -> str:
-    elasticity = f"elasticity of price {found.kv_elasticity:.2f} ± {found.kv_error:.2f} over {found.n_with_kv} models"
-    return f"KV bytes per token are not identified: {elasticity}, the interval is that of open models"
+    """What prices say of the cache: by how much those of a model with twice as large a one lie higher."""
+    twice, error = (_TWICE**value - 1 for value in (found.kv_elasticity, found.kv_error))
+    return (
+        f"prices do not tell the KV cache: of {found.n_with_kv} models one with twice the cache costs "
+        f"{100 * twice:.0f} % more (± {100 * error:.0f} %); its range is that of open models"
+    )
 
 
 def _not_identified(inverted: Inversion) -> list[str]:
@@ -314,7 +320,7 @@ def _not_identified(inverted: Inversion) -> list[str]:
         _cache_words(found),
         _ratio_words(found),
         *([inverted.threshold_words] if inverted.threshold_words else []),
-        "size and margin are one product: the same price is a larger model or a wider margin",
+        "a larger model and a wider margin look alike: prices alone do not tell them apart",
     ]
 
 
@@ -323,9 +329,9 @@ def _ratio_words(found: PriceEvidence) -> str:
     fit = fit_sizes(shipped_points())
     active, total = (_RATIO_TRIED ** float(slopes[2]) for slopes in (fit.active, fit.total))
     return (
-        f"the ratio of output to input price alone says nothing about √(active × total) (R² {found.ratio_r2:.3f}, "
-        f"{found.n_models} models); at one input price it tells sparsity: {_RATIO_TRIED:g} times the ratio means "
-        f"{active:.2g} times the active and {total:.2g} times the total parameters"
+        f"how many times dearer output is than input says nothing of a model's size (of {found.n_models} models it "
+        f"explains {100 * found.ratio_r2:.1f} %), but something of its sparsity: {_RATIO_TRIED:g} times the ratio "
+        f"means {active:.2g} times the active and {total:.2g} times the total parameters"
     )
 
 
