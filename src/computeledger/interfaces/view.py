@@ -106,11 +106,15 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """An answer as the start page shows it: its figure large, the words that go on from it, the 90 % interval."""
+    """An answer as the start page shows it: its figure large, the words that go on from it, the 90 % interval.
+
+    ``span`` has the ends of the first interval around its median, for a line.
+    """
 
     figure: str
     said: str
     band: str = ""
+    span: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, figure: str, said: str, *quantities: tuple[Any, str]) -> Card:
@@ -118,10 +122,13 @@ class Card:
 
         Examples
         --------
-        >>> Card.of("$2", "a request", ({"p05": 1.0, "p50": 2.0, "p95": 3.0}, "USD")).band
-        '$1 to $3'
+        >>> card = Card.of("$2", "a request", ({"p05": 1.0, "p50": 2.0, "p95": 3.0}, "USD"))
+        >>> card.band, card.span
+        ('$1 to $3', (1.0, 2.0, 3.0))
         """
-        return cls(figure, said, ", ".join(filter(None, (ends_said(value, unit) for value, unit in quantities))))
+        band = ", ".join(filter(None, (ends_said(value, unit) for value, unit in quantities)))
+        ends = tuple(point(quantities[0][0], name) for name in ("p05", "p50", "p95")) if band else ()
+        return cls(figure, said, band, ends)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,15 @@ from computeledger.facts.catalog import user_path
 from computeledger.facts.load import load_model, load_system
 from computeledger.fields import Promise
 from computeledger.interfaces.view import Card, Tile, ends_said
-from computeledger.questions.wording import figure_words, headline_words, interval_words, listed, short_model, words
+from computeledger.questions.wording import (
+    figure_words,
+    headline_words,
+    interval_words,
+    listed,
+    point,
+    short_model,
+    words,
+)
 from computeledger.units import format_count
 
 if TYPE_CHECKING:
@@ -264,8 +272,10 @@ def card(best: Offered) -> Card:
     """The offer to take, what it costs, and how surely it keeps what is asked."""
     surely = sure_words(best)
     said = f"{paid(best)} {per(best)}" + (f", {surely}" if surely else "")
-    band = ends_said(paid_ends(best), "USD")
-    return Card(best["label"], said, band and f"{band} {per(best)}")
+    paid_usd = paid_ends(best)
+    band = ends_said(paid_usd, "USD")
+    ends = tuple(point(paid_usd, name) for name in ("p05", "p50", "p95")) if band else ()
+    return Card(best["label"], said, band and f"{band} {per(best)}", ends)
 
 
 def context(known: Sequence[Offered], n_refused: int, workload: str) -> str:

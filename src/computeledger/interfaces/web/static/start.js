@@ -5,6 +5,16 @@ import { dress } from "./theme.js";
 
 const piece = (name, text) => Object.assign(document.createElement("span"), { className: name, textContent: unbroken(text) });
 
+// a range around its median, which stands in the middle of every card: ten times less on the left, ten times more on the right
+function range([low, median, high]) {
+  const line = Object.assign(document.createElement("span"), { className: "range", ariaHidden: "true" }), held = document.createElement("i");
+  const place = (value) => Math.min(Math.max(50 + 50 * Math.log10(value / median), 0), 100);
+  held.style.left = `${place(low)}%`;
+  held.style.right = `${100 - place(high)}%`;
+  line.append(held, document.createElement("b"));
+  return line;
+}
+
 // the figure large, the words that go on from it, the interval; or else the headline
 function shown({ headline, card }) {
   if (!card) {
@@ -13,6 +23,7 @@ function shown({ headline, card }) {
     return [said];
   }
   const all = [piece("figure", card.figure), " ", piece("said", card.said)];
+  if (card.span[0] > 0) all.push(range(card.span));
   return card.band ? [...all, " ", piece("band", `90 % range ${card.band}`)] : all;
 }
 
