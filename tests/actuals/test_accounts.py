@@ -132,6 +132,13 @@ def test_days_hours_and_a_total_by_type_are_read() -> None:
     assert [*tally.damaged] == ["a job without its id or its time"]
 
 
+@pytest.mark.parametrize(("state", "is_said"), [("RUNNING", True), ("COMPLETED", False), ("CANCELLED by 7", False)])
+def test_a_job_that_runs_counts_up_to_now_and_is_said_to(state: str, is_said: bool, tmp_path: Path) -> None:
+    found = settled(tmp_path, sacct__txt=SACCT.replace("train|COMPLETED", f"train|{state}"))
+    assert found.phases["pretraining"].actual.gpu_hours == pytest.approx(48)
+    assert ("had not ended: its time so far is counted" in json.dumps(found.to_dict())) is is_said
+
+
 @pytest.mark.parametrize("name", ["sacct__txt", "bill__csv"])
 def test_an_account_alone_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
     path = tmp_path / name

@@ -207,6 +207,16 @@ def test_errors_are_those_of_the_commands() -> None:
     assert "did you mean 'serve'" in called("serv", {}).content[0].text
 
 
+@pytest.mark.parametrize(
+    ("ttft", "first"),
+    [(30, "ttft 30: a unit is missing, read as 30s; give a unit: 30ms or 30s"), ("30s", None), ("30ms", None)],
+)
+def test_a_time_without_a_unit_says_how_it_was_read(ttft: Any, first: str | None) -> None:
+    said = called("serve", {**MODEL, "ttft": ttft, "samples": 16}).content[0].text
+    assert (said.splitlines()[0] == first) is (first is not None), said[:200]
+    assert "a unit is missing" in said or first is None
+
+
 def test_a_file_is_read_where_it_may_be(tmp_path: Path, repository: Path) -> None:
     given = {"plan": str(repository / "examples" / "deepseek-v3.toml"), "samples": 64}
     assert "files cannot be named here" in called("plan", given).content[0].text

@@ -358,6 +358,13 @@ def test_predicted_against_actual_at_the_load_that_is_seen(share: float, inside:
         assert re.fullmatch(r"batch=20,isl=1000,osl=250,tpot=[\d.]+ms,layout=tp1", document["anchor"])
 
 
+@pytest.mark.parametrize("waiting", [0, 5])
+def test_a_higher_limit_of_sequences_is_advised_where_somebody_waits(waiting: int, watch_of: Any) -> None:
+    answer = once(watch_of(*spans(predicted_tpot_s().p50, waiting=waiting), **MODEL)[0])
+    assert answer.levers
+    assert any(one.setting == "a higher limit of sequences" for one in answer.levers) is (waiting > 0)
+
+
 def test_the_measurement_narrows_the_next_prediction(watch_of: Any) -> None:
     """The anchor that an answer offers is taken by the next question, whose interval then holds what is measured."""
     slow = 1.3 * predicted_tpot_s().p50

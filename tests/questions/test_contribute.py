@@ -138,6 +138,38 @@ def test_every_contradiction_of_llama_bench_is_asked(given: dict[str, Any], aske
     assert all(part in one for part, one in zip(asked, found, strict=True))
 
 
+#: As llama-bench prints it by default, with what stands before and after it on a screen; the figures are made up.
+TABLE = """found 1 CUDA devices:
+  Device 0: NVIDIA GeForce RTX 4090, compute capability 8.9, VMM: yes
+| model                  |     size | params | backend | ngl |         test |            t/s |
+| ---------------------- | -------: | -----: | ------- | --: | -----------: | -------------: |
+| llama 8B Q4_K - Medium | 4.58 GiB | 8.03 B | CUDA    |  99 |        pp512 | 5120.00 ± 8.10 |
+| llama 8B Q4_K - Medium | 4.58 GiB | 8.03 B | CUDA    |  99 |       tg 128 |   40.00 ± 0.20 |
+| llama 8B Q4_K - Medium | 4.58 GiB | 8.03 B | CUDA    |  99 | tg128 @ d512 |   38.00 ± 0.20 |
+| llama 8B Q4_K - Medium | 4.58 GiB | 8.03 B | CUDA    |  99 | pp512+tg128  |  180.00 ± 0.20 |
+
+build: 0123abcd (6123)
+"""
+
+
+def test_the_table_that_llama_bench_prints_is_read_as_its_documents_are(tmp_path: Path) -> None:
+    path, same = tmp_path / "bench.md", tmp_path / "bench.json"
+    path.write_text(TABLE)
+    tests = [(512, 0, 0, 5120.0), (0, 128, 0, 40.0), (0, 128, 512, 38.0), (512, 128, 0, 180.0)]
+    same.write_text(json.dumps([LLAMA | dict(zip(("n_prompt", "n_gen", "n_depth", "avg_ts"), one, strict=True))
+                                for one in tests]))  # fmt: skip
+    found, again = (contributed(**{"result": str(one), **DESK}) for one in (path, same))
+    kept = [(row["metric"], row["value"]) for row in found.rows]
+    assert kept == [(row["metric"], row["value"]) for row in again.rows] and len(kept) == 3
+    assert found.open_points == again.open_points
+    path.write_text(TABLE.replace("RTX 4090", "RTX 3060"))
+    assert any("the result names 'NVIDIA GeForce RTX 3060'" in one
+               for one in contributed(**{"result": str(path), **DESK}).open_points)  # fmt: skip
+    path.write_text(TABLE.replace("tg 128 ", "other "))
+    with pytest.raises(InputError, match=r"bench\.md:6: no test such as pp512 or tg128"):
+        contributed(**{"result": str(path), **DESK})
+
+
 def test_failed_requests_are_mentioned(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     path.write_text(json.dumps(RESULT | {"failed": 150}))

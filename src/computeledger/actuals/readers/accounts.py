@@ -27,6 +27,8 @@ _COMPUTE = ("compute", "ai and machine learning")
 _ACCELERATORS = ("nvidia.com/gpu", "amd.com/gpu", "google.com/tpu", "habana.ai/gaudi")
 #: Energy beyond any job's: Slurm prints the largest number that it can hold where it knows none (assumption) [J].
 _MOST_JOB_J = 2.0**60
+#: States of jobs that hold GPUs, or did, and may go on.
+_UNDER_WAY = ("RUNNING", "SUSPENDED", "COMPLETING", "REQUEUED", "RESIZING")
 _GPUS = re.compile(r"(?:^|,)gres/gpu=(\d+)")
 _TYPED_GPUS = re.compile(r"(?:^|,)gres/gpu:[^=,]+=(\d+)")
 _ELAPSED = re.compile(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)(?:\.\d+)?")
@@ -92,6 +94,8 @@ def slurm_account(lines: Iterable[tuple[int, str]], tally: Tally) -> Account:
         elif not n_gpus:
             tally.remark("a job without GPUs", number)
         else:
+            if row.get("state", "").split(" ")[0] in _UNDER_WAY:
+                tally.remark("a job that had not ended: its time so far is counted", number)
             held_s += n_gpus * took_s
             energies[job] = joules
             tally.observe("job_gpus", n_gpus)

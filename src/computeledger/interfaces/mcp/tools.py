@@ -277,7 +277,18 @@ def call(name: str, given: Mapping[str, Any], *, has_files: bool = False) -> tup
         raise InputError(f"{WORKING} {shown(working)}: expected true or false")
     with nullcontext() if has_files else without_user_files():
         answer = known[name].answer(rest)
-        return answer.to_dict(working=working), view_text(answer, working=working)
+        return answer.to_dict(working=working), _read_as(name, rest) + view_text(answer, working=working)
+
+
+def _read_as(name: str, given: Mapping[str, Any]) -> str:
+    """In which unit times without one were read, a line each: the command line asks for a unit, and 30 may be ms."""
+    fields = asked_fields(name) if name in QUESTIONS else {}
+    bare = [one for key, one in fields.items() if one.dimension == "s" and type(given.get(key)) in (int, float)]
+    return "".join(
+        f"{one.name} {given[one.name]:g}: a unit is missing, read as {given[one.name]:g}s; "
+        f"give a unit: {given[one.name]:g}ms or {given[one.name]:g}s\n"
+        for one in bare
+    )
 
 
 def view_text(answer: Answer, *, working: bool = False) -> str:

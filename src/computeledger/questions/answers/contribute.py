@@ -35,7 +35,7 @@ from computeledger.validation.serving.open_points import compare_open
 from computeledger.validation.training.points import compare_training
 from computeledger.workloads.engines import engines, precision_on
 from computeledger.workloads.pretraining.step_logs import StepLog, read_step_log
-from computeledger.workloads.serving.anchor_files import BenchmarkPoint, read_benchmarks
+from computeledger.workloads.serving.anchor_files import BenchmarkPoint, is_table, read_benchmarks
 from computeledger.writing import write_bytes
 
 #: Shipped tables that a pull request adds rows to.
@@ -140,8 +140,8 @@ def answer_contribute(question: ContributeQuestion) -> ContributeAnswer:
     """Answer ``computeledger contribute``: a benchmark's document, else a training log."""
     _check_origin(question)
     with open_user_file(Path(question.result)) as stream:
-        begins = stream.read(_HEAD_BYTES).decode("utf-8", "replace").lstrip("\ufeff \t\r\n")[:1]
-    if begins in ("{", "["):
+        head = stream.read(_HEAD_BYTES).decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+    if head[:1] in ("{", "[") or is_table(head):
         points = read_benchmarks(question.result)
         shared = _of_serving(question)
         for point in points:

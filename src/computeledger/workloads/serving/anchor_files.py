@@ -1,7 +1,7 @@
 """Results of serving benchmarks as measured points, told apart by what they hold.
 
 Each format is read as its writer writes it: the serving benchmarks of vLLM and SGLang (a document, or one a line),
-GenAI-Perf and AIPerf, GuideLLM, trtllm-bench and llama-bench.
+GenAI-Perf and AIPerf, GuideLLM, trtllm-bench and llama-bench, whose table is read too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from computeledger.errors import InputError
 from computeledger.files import parse_json, read_user_text
-from computeledger.units import KILO
+from computeledger.units import GIGA, KILO, MEGA, TERA
 
 Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | float | bool | None"
 #: Most points of one file that count: a sweep of a benchmark has fewer.
@@ -56,7 +56,8 @@ def read_benchmarks(path: str) -> list[BenchmarkPoint]:
     text = read_user_text(Path(path))
     if not text.strip():
         raise InputError(f"{path}: the file is empty; {_KINDS}")
-    points = [point for document in _documents(text, path) for point in _points(document, path)]
+    documents = _table_rows(text, path) if is_table(text) else _documents(text, path)
+    points = [point for document in documents for point in _points(document, path)]
     if not points:
         raise InputError(f"{path}: no test of a prompt alone or of output alone in this result of llama-bench")
     if len(points) > MOST_ANCHORS:
@@ -71,6 +72,62 @@ def _documents(text: str, path: str) -> list[Json]:
         return [parse_json(line, path, number) for number, line in lines]
     found: Json = parse_json(text, path)
     return list(found) if isinstance(found, list) else [found]
+
+
+#: Head of the table that llama-bench prints where no other output is asked for.
+_TABLE = re.compile(r"(?m)^[ \t]*\|[ \t]*model[ \t]*\|[^\n]*\|[ \t]*t/s[ \t]*\|[ \t\r]*$")
+#: One of its tests: so many tokens of a prompt or of output, behind a context.
+_TEST = re.compile(r"(?:pp ?(\d{1,9}))?\+?(?:tg ?(\d{1,9}))?(?: @ d(\d{1,9}))?")
+_DEVICE = re.compile(r"(?m)^\s*Device \d+: ([^,\n]+),")
+_PARAMS = {"M": MEGA, "B": GIGA, "T": TERA}
+
+
+def is_table(text: str) -> bool:
+    """Whether a text holds the table of llama-bench.
+
+    Examples
+    --------
+    >>> is_table("| model | size | params | backend | ngl | test | t/s |"), is_table("| model | loss |")
+    (True, False)
+    """
+    return _TABLE.search(text) is not None
+
+
+def _table_rows(text: str, path: str) -> list[Json]:
+    """Rows of llama-bench's table as its documents have them; the chip is named above the table, if at all."""
+    head = _TABLE.search(text)
+    if head is None:
+        raise InputError(f"{path}: not a benchmark's result that is known; {_KINDS}")
+    first = text.count("\n", 0, head.end()) + 1
+    names = _cells(head[0])
+    chips = set(_DEVICE.findall(text[: head.start()]))
+    chip = chips.pop().strip() if len(chips) == 1 else ""
+    found: list[Json] = []
+    for number, line in enumerate(text[head.end() :].splitlines()[1:], first + 1):
+        if not line.strip().startswith("|"):
+            break
+        row = dict(zip(names, _cells(line), strict=False))
+        if not row["model"].strip("-: "):
+            continue
+        test, rate = _TEST.fullmatch(row.get("test", "")), re.match(r"[\d.]+", row.get("t/s", ""))
+        if test is None or not any(test.groups()[:2]) or rate is None:
+            raise InputError(f"{path}:{number}: no test such as pp512 or tg128 with its tokens per second in this row")
+        size, _, unit = row.get("params", "").partition(" ")
+        prompt, written, depth = (float(one or 0) for one in test.groups())
+        found.append({
+            "n_prompt": prompt, "n_gen": written, "n_depth": depth, "avg_ts": _decimal(rate[0]),
+            "model_type": row["model"], "model_n_params": (_decimal(size) or 0.0) * _PARAMS.get(unit, 0.0),
+            "gpu_info": chip,
+        })  # fmt: skip
+    return found
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def _decimal(text: str) -> float | None:
+    return float(text) if re.fullmatch(r"\d{1,12}(?:\.\d{1,12})?", text) else None
 
 
 def _points(document: Json, path: str) -> list[BenchmarkPoint]:

@@ -11,7 +11,7 @@ from computeledger.actuals.live.window import Window
 from computeledger.errors import InputError
 from computeledger.questions.answer import Answer, Quantity, remarks_of
 from computeledger.questions.answers.watch.compare import Binding, Row, binding, rows
-from computeledger.questions.answers.watch.predict import Lever, Load, Prediction
+from computeledger.questions.answers.watch.predict import HIGHER_LIMIT, Lever, Load, Prediction
 from computeledger.questions.answers.watch.session import Endpoint, Session, at_load
 from computeledger.questions.watch import WatchQuestion
 from computeledger.units import KILO, format_si
@@ -162,12 +162,18 @@ def answer_watch(session: Session) -> WatchAnswer:
         prediction=known,
         rows=compared,
         binding=binding(window, known) if window.engine.serves and not server.is_down else None,
-        levers=() if server.is_down else session.levers,
+        levers=() if server.is_down else _useful(session.levers, window),
         refused=session.refused,
         planned=planned,
         lacks=session.lacks,
         silence=server.silence,
     )
+
+
+def _useful(found: tuple[Lever, ...], window: Window) -> tuple[Lever, ...]:
+    """Changes that would change something: a higher limit lets nobody in where nobody waits."""
+    is_waiting = window.gauges.get("waiting", 0.0) >= 1
+    return tuple(one for one in found if is_waiting or one.setting != HIGHER_LIMIT)
 
 
 def _silent(one: Endpoint) -> str:

@@ -22,6 +22,8 @@ MOVED_FRACTION = 0.1
 PREDICTION_PAUSE_S = 30.0
 #: Time between two looks at other settings, each of which is a prediction (assumption) [s].
 LEVERS_PAUSE_S = 300.0
+#: The change that helps only those who wait.
+HIGHER_LIMIT = "a higher limit of sequences"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +203,7 @@ def _changes(question: ServeQuestion, now: Prediction) -> Iterator[tuple[str, st
     if question.precision in (None, "bf16"):
         yield "weights in 8 bits", "--precision fp8", {**fixed, "precision": "fp8"}
         yield "weights in 4 bits", "--precision int4", {**fixed, "precision": "int4"}
-    yield "twice the sequences at once", "a higher limit of sequences", {**fixed, "batch": 2}
+    yield "twice the sequences at once", HIGHER_LIMIT, {**fixed, "batch": 2}
     if now.layout.startswith("tp") and "-" not in now.layout:
         wider = f"tp{2 * int(now.layout[2:])}"
         yield f"twice the tensor parallelism ({wider})", f"--layout {wider}", {"layout": wider, "gpus": None}
