@@ -94,7 +94,7 @@ def kind_view(kind: str, found: Sequence[FoundFact]) -> View:
 def _chip_cells(chip: Accelerator) -> list[str]:
     """Memory, bandwidth, dense peak and power; the peak at fp16 where there is no bf16."""
     scaled = (chip.hbm_bytes.value / GIGA, chip.hbm_bytes_per_s.value / TERA, chip.peak("bf16") / TERA)
-    return [f"{value:,.4g}" for value in (*scaled, chip.chip_tdp_w.value)]
+    return [f"{value:,.5g}" for value in (*scaled, chip.chip_tdp_w.value)]
 
 
 def _first(held: Sequence[FoundFact]) -> str:
