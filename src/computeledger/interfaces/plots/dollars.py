@@ -22,6 +22,8 @@ from computeledger.units import format_usd
 
 #: Height of a phase's row, three lines of words and its bar, and of the axis below; parts of RL that are named.
 _MONEY_PX, _AXIS_PX, _NAMED = 88, 26, 2
+#: Letters of a line that a phone has room for.
+_LINE = 46
 
 
 def money_figure(document: Mapping[str, Any], ledger: Ledger) -> Spec:
@@ -81,12 +83,14 @@ def _work_words(name: str, phase: Mapping[str, Any]) -> str:
     """What a phase does with its GPU-hours: its tokens, and how they are spent or how busy chips are with them."""
     if "tokens" not in phase:
         return ""
-    tokens, found = figure_words(phase["tokens"], ""), phase["details"]
-    if name == "rl":
-        shares = {key.removesuffix("_fraction"): one for key, one in found.items() if key.endswith("_fraction")}
+    tokens, details = figure_words(phase["tokens"], ""), phase["details"]
+    shares = {key.removesuffix("_fraction"): one for key, one in details.items() if key.endswith("_fraction")}
+    if name == "rl" and shares:
         largest = sorted(shares, key=lambda one: -point(shares[one]))[:_NAMED]
-        return f"{tokens} tokens sampled: {', '.join(f'{percent(point(shares[one]), 2)} {one}' for one in largest)}"
-    if name == "inference" and {"prefilled_tokens", "output_tokens"} <= set(found):
-        read, made = (figure_words(found[key], "") for key in ("prefilled_tokens", "output_tokens"))
+        found = [f"{percent(point(shares[one]), 2)} {one}" for one in largest]
+        said = f"{tokens} tokens: {', '.join(found)}"
+        return said if len(said) <= _LINE else f"{tokens} tokens: {found[0]}"
+    if name == "inference" and {"prefilled_tokens", "output_tokens"} <= set(details):
+        read, made = (figure_words(details[key], "") for key in ("prefilled_tokens", "output_tokens"))
         return f"{read} tokens of prompts, {made} generated"
     return f"{tokens} tokens at {percent(point(phase['utilization_fraction']), 2)} of the peak"

@@ -51,9 +51,9 @@ _RATIOS = (
     "Tap or point at a mark for the claim and the reason."
 )
 _TALLY = (
-    "Own inputs: the formula gives what was said from the text's own figures, whether or not these are right. The "
-    "texts go by their subject; authors, dates and links are not part of the data, and each claim is restated in our "
-    "words."
+    "Facts are published ones. Own inputs: the formula gives what was said from the text's own figures, whether or not "
+    "these are right. The texts go by their subject; authors, dates and links are not part of the data, and each claim "
+    "is restated in our words."
 )
 #: What a reader calls each of the source documents.
 _DOCUMENTS = {
@@ -80,7 +80,7 @@ _COLUMNS = {
 }  # fmt: skip
 #: What those that hold rest on, in a legend, with the colour of each.
 _BASES = {
-    "published facts": ("hold by published facts", GOOD),
+    "published facts": ("hold by facts", GOOD),
     "its own premises": ("hold on own inputs", GOOD_BY_ITSELF),
 }
 #: Up to this many claims come with their working unasked.
