@@ -118,11 +118,33 @@ def test_logs_that_state_more_than_was_held_are_named_and_held_to_themselves(tmp
     [
         (bill_account, BILL.replace("USD,Usage,Compute", "EUR,Usage,Compute"), "only USD is read"),
         (kubernetes_account, '{"items": [{"kind": "Pod"', "the pods"),
+        (bill_account, BILL.replace("144.00", "-3"), "compute add up to -\\$3: the credits"),
+        (slurm_account, SACCT.replace("ElapsedRaw", "Start"), "line 1: no column ElapsedRaw or Elapsed"),
+        (slurm_account, SACCT.replace("AllocTRES", "ReqTRES"), "line 1: no column AllocTRES"),
+        (slurm_account, SACCT.replace("|", " "), "add --parsable2"),
     ],
 )
 def test_an_account_that_cannot_count_is_refused(read: Any, text: str, wrong: str) -> None:
     with pytest.raises(InputError, match=wrong):
         read(enumerate(text.splitlines(), 1), Tally())
+
+
+def test_charges_that_cannot_be_read_are_damage_and_credits_are_none(tmp_path: Path) -> None:
+    more = "7,,USD,Usage,Compute\n7,abc,USD,Usage,Compute\n0,-4.00,USD,Usage,Compute\n"
+    found = settled(tmp_path, bill__csv=BILL + more)
+    assert found.phases["pretraining"].actual.usd == pytest.approx(140)
+    damaged = found.to_dict()["files"][-1]["damaged"]
+    assert damaged == {"a charge whose EffectiveCost is no number": {"count": 2, "first_line": 5}}
+    billed = settled(tmp_path, bill__csv=BILL.replace("EffectiveCost", "ListCost").replace("\n0,144", "\n99,144"))
+    assert billed.phases["pretraining"].actual.usd == pytest.approx(99)
+    assert [said.startswith("no EffectiveCost, so BilledCost counts") for said in billed.files[-1].tally.remarks] == [
+        True
+    ]
+
+
+def test_an_account_without_gpus_says_so(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="Slurm accounting: no figure in it that counts: line 2: a job without GPUs"):
+        settled(tmp_path, sacct__txt="JobID|ElapsedRaw|AllocTRES\n42|600|cpu=4\n")
 
 
 def test_days_hours_and_a_total_by_type_are_read() -> None:

@@ -263,6 +263,15 @@ def test_the_page_names_files_and_no_folder(run, tmp_path):
     assert str(tmp_path) not in page
 
 
+def test_the_next_command_keeps_the_folders_that_were_given(run, tmp_path):
+    (tmp_path / "P").mkdir()
+    (tmp_path / "P" / "plan.toml").write_text((tmp_path / "plan.toml").read_text())
+    _, text = run("reconcile", "P/plan.toml", "a", "--calibration", "P/c.toml")
+    assert "computeledger plan P/plan.toml --calibration P/c.toml." in " ".join(text.split())
+    _, text = run("reconcile", f"{tmp_path}/P/plan.toml", "a", "--calibration", "P/c.toml")
+    assert f"next: computeledger plan {tmp_path}/P/plan.toml --calibration P/c.toml" in text
+
+
 def test_plan_takes_what_reconcile_wrote(run):
     code, text = run("reconcile", "plan.toml", "a", "--json")
     actual = json.loads(text)["phases"]["pretraining"]["actual"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from computeledger.actuals.readers.tally import Tally, amount
 from computeledger.errors import InputError, shown
 from computeledger.files import MOST_ROWS, parse_json
-from computeledger.units import DAY_S, HOUR_S, MINUTE_S
+from computeledger.units import DAY_S, HOUR_S, MINUTE_S, format_usd
 
 #: Kinds of charge of a bill that are paid for GPU-time: what is bought once and taxes are not of a run.
 _USED = ("usage", "")
@@ -29,6 +29,10 @@ _ACCELERATORS = ("nvidia.com/gpu", "amd.com/gpu", "google.com/tpu", "habana.ai/g
 _MOST_JOB_J = 2.0**60
 #: States of jobs that hold GPUs, or did, and may go on.
 _UNDER_WAY = ("RUNNING", "SUSPENDED", "COMPLETING", "REQUEUED", "RESIZING")
+#: Columns of a bill that state what a charge costs: amortised, else as it was billed; never both in one sum.
+_BASES = ("EffectiveCost", "BilledCost")
+#: Columns of ``sacct`` that a job is read from, one of each.
+_JOB_COLUMNS = (("JobID",), ("ElapsedRaw", "Elapsed"), ("AllocTRES",))
 _GPUS = re.compile(r"(?:^|,)gres/gpu=(\d+)")
 _TYPED_GPUS = re.compile(r"(?:^|,)gres/gpu:[^=,]+=(\d+)")
 _ELAPSED = re.compile(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)(?:\.\d+)?")
@@ -79,7 +83,7 @@ def slurm_account(lines: Iterable[tuple[int, str]], tally: Tally) -> Account:
     >>> tally.remarks
     {'a job without GPUs': Seen(count=1, line=4)}
     """
-    rows = csv_rows(lines, "|")
+    rows = csv_rows(_told_apart(lines), "|", _JOB_COLUMNS)
     held_s, energies, of_steps = 0.0, dict[str, float](), dict[str, float]()
     for number, row in rows:
         job, _, step = row.get("jobid", "").partition(".")
@@ -149,33 +153,55 @@ def bill_account(lines: Iterable[tuple[int, str]], tally: Tally) -> Account:
     """
     compute, other, found = 0.0, 0.0, False
     for number, row in csv_rows(lines, ","):
+        basis = _BASES[0] if _BASES[0].lower() in row else _BASES[1]
         currency = row.get("billingcurrency", "").upper()
         if currency != "USD":
             raise InputError(f"line {number}: BillingCurrency {shown(currency)}: only USD is read; convert the bill")
-        cost = _cost(row)
+        cost = _number(row.get(basis.lower(), ""))
         if cost is None:
-            tally.damage("a charge without a cost", number)
+            tally.damage(f"a charge whose {basis} is no number", number)
             continue
+        if basis != _BASES[0] and not found:
+            tally.remark(
+                f"no {_BASES[0]}, so {basis} counts: it has what is paid ahead in one sum, or not at all", number
+            )
         found = True
         is_used = row.get("chargecategory", "").lower() in _USED
         if is_used and row.get("servicecategory", "").lower() in _COMPUTE:
             compute += cost
         else:
             other += cost
+    if compute < 0:
+        raise InputError(
+            f"its charges for compute add up to {format_usd(compute)}: the credits in it exceed them; "
+            "give the bill of the run's own charges"
+        )
     return Account(usd=compute or None, other_usd=other) if found else Account()
 
 
 ACCOUNTS: tuple[AccountReader, ...] = (
     AccountReader(
-        "Slurm accounting", re.compile(rb"^(?=[^\n]*\bJobID\b)(?=[^\n]*\bAllocTRES\b)[^\n]*\|"), slurm_account
+        "Slurm accounting",
+        re.compile(rb"^(?:\xef\xbb\xbf)?(?:[A-Za-z]+[| ]+)*JobID(?:[| ]+[A-Za-z]+)*[| ]*\r?\n"),
+        slurm_account,
     ),
     AccountReader("Kubernetes pods", re.compile(rb'"kind":\s*"(?:List|Pod|PodList)"'), kubernetes_account),
     AccountReader("FOCUS bill", re.compile(rb"^(?=[^\n]*\bBilledCost\b)(?=[^\n]*\bBillingCurrency\b)"), bill_account),
 )
 
 
-def csv_rows(lines: Iterable[tuple[int, str]], delimiter: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Rows of a table by the names of its header in small letters, each with its line.
+def _told_apart(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Lines of ``sacct``; refused where its columns have fixed widths, in which it cuts what is longer."""
+    for count, (number, text) in enumerate(lines):
+        if not count and "|" not in text:
+            raise InputError(f"line {number}: no | between the columns, and sacct cuts long ones: add --parsable2")
+        yield number, text
+
+
+def csv_rows(
+    lines: Iterable[tuple[int, str]], delimiter: str, needed: Sequence[Sequence[str]] = ()
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Rows of a table by the names of its header in small letters, each with its line; of columns needed, one of each.
 
     Examples
     --------
@@ -193,6 +219,9 @@ def csv_rows(lines: Iterable[tuple[int, str]], delimiter: str) -> Iterator[tuple
             yield number, dict(zip(header, (one.strip() for one in cells), strict=False))
         else:
             header = [one.strip().lstrip("\ufeff").lower() for one in cells]
+            for names in needed:
+                if not any(name.lower() in header for name in names):
+                    raise InputError(f"line {number}: no column {' or '.join(names)}")
 
 
 def _gpus_of(resources: str) -> int:
@@ -212,16 +241,13 @@ def _elapsed_s(row: Mapping[str, str]) -> float | None:
     return days * DAY_S + hours * HOUR_S + minutes * MINUTE_S + seconds
 
 
-def _cost(row: Mapping[str, str]) -> float | None:
-    """What a row costs: amortised where that is stated; a credit is below zero."""
-    for name in ("effectivecost", "billedcost"):
-        try:
-            value = float(row.get(name, ""))
-        except ValueError:
-            continue
-        if math.isfinite(value):
-            return value
-    return None
+def _number(text: str) -> float | None:
+    """A number of either sign: a credit is below zero."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 def _at(value: Any, *names: str) -> Any:

@@ -202,12 +202,13 @@ def none_readable(tool: str, tally: Tally) -> InputError:
     >>> tally = Tally()
     >>> tally.damage("cut off", 3)
     >>> str(none_readable("Megatron-LM log", tally))
-    'a Megatron-LM log without one readable figure: line 3: cut off'
+    'Megatron-LM log: no figure in it that counts: line 3: cut off'
     """
-    if not tally.damaged:
-        return InputError(f"a {tool} without one figure")
-    reason, first = min(tally.damaged.items(), key=lambda pair: pair[1].line)
-    return InputError(f"a {tool} without one readable figure: line {first.line}: {reason}")
+    seen = tally.damaged or tally.remarks
+    if not seen:
+        return InputError(f"{tool}: no figure in it")
+    reason, first = min(seen.items(), key=lambda pair: pair[1].line)
+    return InputError(f"{tool}: no figure in it that counts: line {first.line}: {reason}")
 
 
 def counted(seen: Mapping[str, Seen]) -> dict[str, dict[str, int]]:

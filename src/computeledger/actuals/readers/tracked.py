@@ -78,7 +78,7 @@ def _entries(rows: list[Kept], hints: Hints, tally: Tally) -> Iterator[Entry]:
     elif names & {"iteration-time", "time_metrics/end_to_end(s)"}:
         yield from training_entries(_timed(placed(_lines(rows), tally), hints, tally), hints.run, tally)
     elif names & {"loss", "train/loss", "reward", "train/reward"}:
-        yield from trainer_state.entries(_trainer_lines(rows), hints, tally)
+        yield from trainer_state.entries(_trainer_lines(rows), hints, tally, "the tracker's file")
     else:
         raise InputError(
             "its metrics are of no trainer that is known here: verl, Trainer, TRL, Megatron-LM, torchtitan"

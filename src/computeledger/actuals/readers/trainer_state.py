@@ -26,19 +26,19 @@ STEPS_OF_RECORD = "steps_of_record"
 _RECORD = re.compile(r"\{[^{}]*\}")
 
 
-def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
-    """Read the log history."""
-    devices = known_devices(None, hints, "trainer_state.json")
+def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally, called: str = TOOL) -> Iterator[Entry]:
+    """Read the log history, of this file or of another that keeps its records."""
+    devices = known_devices(None, hints, called)
     records = list(islice(_records(lines, tally), MOST_ROWS + 1))
     if len(records) > MOST_ROWS:
-        raise InputError(f"trainer_state.json holds more than {MOST_ROWS:,} records")
+        raise InputError(f"{called} holds more than {MOST_ROWS:,} records")
     steps = [record for record in records if "loss" in record[1] or "reward" in record[1]]
     runtime_s = next((amount(str(one["train_runtime"])) for _, one in records if "train_runtime" in one), None)
     last = max((int(one["step"]) for _, one in records), default=0)
     shared_s = runtime_s / last if runtime_s and last else None
     if steps and shared_s is None and not any("step_time" in one for _, one in steps):
         raise InputError(
-            "trainer_state.json holds no times: neither step_time (TRL logs it) nor train_runtime (the Trainer's last "
+            f"{called} holds no times: neither step_time (TRL logs it) nor train_runtime (the Trainer's last "
             "record); save the state after training ends"
         )
     tokens = 0.0

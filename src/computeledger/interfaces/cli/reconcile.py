@@ -31,6 +31,7 @@ def reconcile(**options: Any) -> None:
     say what was held and paid. A profile beside a training log, PyTorch's trace or a summary of nsys stats, tells why
     its steps take longer than modelled.
     """
+    from computeledger.interfaces.views.reconcile import next_command
     from computeledger.questions.answers.reconcile import answer_reconcile
     from computeledger.units import MEGA, format_si
 
@@ -41,3 +42,8 @@ def reconcile(**options: Any) -> None:
     answer = answer_reconcile(question)
     answer.write_calibration()
     show_answer(answer, options)
+    plan, calibration = question.plan, question.calibration
+    if options["as_json"] or not answer.calibration.phases or not isinstance(plan, str):
+        return
+    if any(Path(one).is_absolute() for one in (plan, calibration)):  # a report names no folder of this machine
+        click.echo(f"next: {next_command(plan, calibration)}", err=True)

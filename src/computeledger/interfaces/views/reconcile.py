@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
@@ -201,14 +202,29 @@ def _calibration(calibration: PlanCalibration, plan: str) -> list[Table]:
          f"{percent(one.utilization.low)} – {percent(one.utilization.high)}", ", ".join(one.data)]
         for name, one in calibration.phases.items()
     ]  # fmt: skip
-    name = PurePath(calibration.name).name
     if not rows:
         return [Table("For the next plan", ("", ""), [["calibration", "none: no phase gives one"]])]
     note = (
-        f"The interval is that of the run's own pieces. {name} holds it for computeledger plan {PurePath(plan).name} "
+        f"The interval is that of the run's own pieces. {PurePath(calibration.name).name} holds it for "
+        f"{next_command(*map(_named, (plan, calibration.name)))}."
     )
-    note += f"--calibration {name}."
     return [Table("For the next plan", ("phase", "utilisation reached #", "90 % interval #", "from"), rows, note=note)]
+
+
+def next_command(plan: str, calibration: str) -> str:
+    """The command that takes what was learnt, as a shell reads it.
+
+    Examples
+    --------
+    >>> next_command("my plans/a.toml", "c.toml")
+    "computeledger plan 'my plans/a.toml' --calibration c.toml"
+    """
+    return f"computeledger plan {shlex.quote(plan)} --calibration {shlex.quote(calibration)}"
+
+
+def _named(path: str) -> str:
+    """A path as it was given; of one from the root on the name: a report that is passed on tells no folders."""
+    return PurePath(path).name if PurePath(path).is_absolute() else path
 
 
 def _files(files: tuple[ReadFile, ...]) -> Table:
