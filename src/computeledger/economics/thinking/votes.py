@@ -69,13 +69,23 @@ def vote_right(success: float, correlation: float, samples: float, wrong: WrongA
     >>> vote_right(0.6, 0.6, 64, free) > vote_right(0.6, 0.6, 64, choices) > 0.6
     True
     """
+    return float(_votes_right(success, correlation, samples, (wrong,))[0])
+
+
+def _votes_right(success: float, correlation: float, samples: float, wrong: Sequence[WrongAnswers]) -> Floats:
+    """The same for several diversities of one number of choices, at once."""
     count = round(min(samples, _MOST))
     if count <= 1 or success <= 0 or success >= 1:
-        return success
+        return np.full(len(wrong), success)
     spread = 1 / min(max(correlation, 1e-6), 1 - 1e-6) - 1
-    theta = max(wrong.diversity * (1 - success) * spread, 1e-9)
-    wins = _wins_of_choices(count, theta / wrong.choices, wrong.choices) if wrong.choices else _wins(count, theta)
-    return float(_beta_binomial(count, success * spread, (1 - success) * spread) @ wins)
+    thetas = np.maximum(np.array([one.diversity for one in wrong]) * (1 - success) * spread, 1e-9)
+    choices = wrong[0].choices
+    wins = (
+        np.array([_wins_of_choices(count, theta / choices, choices) for theta in thetas.tolist()])
+        if choices
+        else _wins(count, thetas)
+    )
+    return np.asarray(wins @ _beta_binomial(count, success * spread, (1 - success) * spread))
 
 
 def _beta_binomial(count: int, a: float, b: float) -> Floats:
@@ -88,28 +98,29 @@ def _beta_binomial(count: int, a: float, b: float) -> Floats:
     ])  # fmt: skip
 
 
-def _wins(count: int, theta: float) -> Floats:
+def _wins(count: int, theta: Floats) -> Floats:
     """Chance that ``r`` right of ``count`` votes win, for each ``r``, where wrong ones group by a Dirichlet process.
 
     Groups smaller than ``r`` are counted by ``exp(theta sum_{j<r} x^j / j)``, whose coefficients follow
-    ``n c_n = theta (c_{n-1} + ... + c_{n-r+1})``; ``g`` groups of ``r`` votes add ``(theta / r)^g / g!`` and tie.
+    ``n c_n = theta (c_{n-1} + ... + c_{n-r+1})``; ``g`` groups of ``r`` votes add ``(theta / r)^g / g!`` and tie. A row
+    of the answer is a ``theta``.
     """
-    right = np.arange(count + 1)
-    series, sums = np.zeros((count + 1, count + 1)), np.zeros((count + 2, count + 1))
-    every = np.ones(count + 1)
+    right, n = np.arange(count + 1), len(theta)
+    series, sums = np.zeros((count + 1, count + 1, n)), np.zeros((count + 2, count + 1, n))
+    every = np.ones((count + 1, n))
     series[0], sums[1] = 1.0, 1.0
     for place in range(1, count + 1):
         first = np.maximum(place - np.maximum(right - 1, 0), 0)
         series[place] = theta / place * (sums[place] - sums[first, right])
         sums[place + 1] = sums[place] + series[place]
         every[place] = every[place - 1] * (theta + place - 1) / place
-    won = np.zeros(count + 1)
-    won[count] = 1.0
+    won = np.zeros((n, count + 1))
+    won[:, count] = 1.0
     for ours in range(1, count):
         rest = count - ours
-        ties = np.arange(rest // ours + 1)
-        weight = np.exp(ties * math.log(theta / ours) - _LOG_FACTORIALS[ties]) / (1 + ties)
-        won[ours] = float(weight @ series[rest - ties * ours, ours]) / every[rest]
+        ties = np.arange(rest // ours + 1)[:, None]
+        weight = np.exp(ties * np.log(theta / ours) - _LOG_FACTORIALS[ties]) / (1 + ties)
+        won[:, ours] = (weight * series[rest - ties[:, 0] * ours, ours]).sum(axis=0) / every[rest]
     return won
 
 
@@ -189,10 +200,15 @@ def choices_of(benchmark: str) -> int:
     return round(1 / GUESS[benchmark]) - 1 if benchmark in GUESS else 0
 
 
-@functools.cache
 def _error(vote: Vote, alike: float, diversity: float) -> float:
-    wrong = WrongAnswers(diversity, choices_of(vote.row.benchmark))
-    return vote_right(vote.first, alike, vote.row.samples, wrong) - vote.row.success
+    return float(_errors(vote, alike, (diversity,))[0])
+
+
+@functools.cache
+def _errors(vote: Vote, alike: float, diversities: tuple[float, ...]) -> Floats:
+    """What a vote is predicted less what was seen, by the diversity of wrong answers."""
+    wrong = [WrongAnswers(one, choices_of(vote.row.benchmark)) for one in diversities]
+    return _votes_right(vote.first, alike, vote.row.samples, wrong) - vote.row.success
 
 
 def fit_diversity(published: Sequence[Vote], but: str | None = None) -> float:
@@ -202,10 +218,8 @@ def fit_diversity(published: Sequence[Vote], but: str | None = None) -> float:
     """
     alike = correlation_by_kind(but)
     kept = [vote for vote in published if vote.row.samples >= _TELLING]
-    missed = [
-        float(np.mean([abs(_error(vote, vote.own or alike[vote.row.kind], diversity)) for vote in kept]))
-        for diversity in _DIVERSITIES.tolist()
-    ]
+    tried = tuple(_DIVERSITIES.tolist())
+    missed = np.mean([np.abs(_errors(vote, vote.own or alike[vote.row.kind], tried)) for vote in kept], axis=0)
     return float(_DIVERSITIES[int(np.argmin(missed))])
 
 

@@ -17,14 +17,13 @@ _PALE = 0.4
 #: End of the axis, above all intervals, and where the answer's words stand.
 _TOP, _WORDS = 1.22, 1.03
 #: Height of the drawing in pixels, room for a name below an interval, and for the words of another model below all.
-_HEIGHT_PX, _NAME, _OTHER_WORDS = 380, 0.06, 0.18
+_HEIGHT_PX, _NAME, _OTHER_WORDS = 380, 0.06, 0.22
+#: A legend that leaves a phone room for the drawing.
+_SMALL = {"itemwidth": 30, "font": {"size": 12}}
 #: Shares of the axis before which words stand right of their line, and beyond which left of it.
 _LEFT, _RIGHT = 0.35, 0.75
 #: Width of a letter on a phone, as a share of the axis.
 _LETTER = 0.024
-
-#: Where a legend puts what is no model: entries without a rank have 1000.
-_LAST = 1001
 
 Way = tuple[str, Mapping[str, Any]]
 
@@ -46,7 +45,7 @@ def ways_figure(
     >>> way = {"model": "m", "usd_per_task": 0.1, "success": {"p05": 0.4, "p50": 0.5, "p95": 0.6}}
     >>> figure = ways_figure([("m, thinking", way)], [("m", 0.2, 0.3), ("n", 0.3, 0.3)], 0.8, way)
     >>> [one["name"] for one in figure["data"] if one["showlegend"]]
-    ['asked for', 'best at its price', 'm', 'n']
+    ['m', 'n']
     """
     marked, others = named
     every = [row["usd_per_task"] for _, row in front] + [usd for _, usd, _ in beaten]
@@ -54,7 +53,7 @@ def ways_figure(
     data: list[Spec] = [
         {"type": "scatter", "mode": "lines", "name": "asked for", "hoverinfo": "skip", "y": [asked, asked],
          "x": rounded([min(every), max(every)]), "line": {"color": NEUTRAL, "width": 1.5, "dash": "dot"},
-         "showlegend": True, "legendrank": _LAST + 1},
+         "showlegend": False},
         *([_beaten(beaten, marks)] if beaten else []),
     ]  # fmt: skip
     for mark in dict.fromkeys(marks.values()):
@@ -77,10 +76,11 @@ def ways_figure(
     notes += [note for one in others[:1] for note in _words(one, axis["range"], below, is_above=False)]
     layout = parts.layout(
         _HEIGHT_PX, notes, showlegend=True,
-        legend={**parts.LEGEND, "traceorder": "normal", "itemsizing": "constant"},
-        xaxis=axis | {"title": {"text": "USD a task →"}},
-        yaxis={"tickformat": ".0%", "range": [bottom, _TOP], "fixedrange": True, "showgrid": False, "zeroline": False,
-               "tickvals": [0, 0.2, 0.4, 0.6, 0.8, 1]},
+        legend={**parts.LEGEND, "traceorder": "normal", "itemsizing": "constant", **_SMALL},
+        xaxis=axis | {"title": {"text": "USD a task →"}, "showgrid": False, "showline": True, "ticks": "outside"},
+        yaxis={"range": [bottom, _TOP], "fixedrange": True, "showgrid": False, "zeroline": False,
+               "tickvals": [share / 100 for share in range(0, 101, 20)],
+               "ticktext": [f"{share}\u00a0%" for share in range(0, 101, 20)]},
         margin={"l": 4, "r": 12, "t": 36, "b": 44},
     )  # fmt: skip
     return {"data": data, "layout": layout}
@@ -135,8 +135,7 @@ def _joined(rows: Sequence[Mapping[str, Any]]) -> Spec:
     """The front as a line."""
     ordered = sorted(rows, key=lambda row: float(row["usd_per_task"]))
     return {
-        "type": "scatter", "mode": "lines", "name": "best at its price", "hoverinfo": "skip", "showlegend": True,
-        "legendrank": _LAST,
+        "type": "scatter", "mode": "lines", "name": "best at its price", "hoverinfo": "skip", "showlegend": False,
         "x": rounded(row["usd_per_task"] for row in ordered), "y": rounded(row["success"]["p50"] for row in ordered),
         "line": {"color": NEUTRAL, "width": 1.5},
     }  # fmt: skip

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from computeledger.facts.load import model_ids
 from computeledger.interfaces.plots.thinking import ways_figure
-from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, with_interval
 from computeledger.interfaces.views.display_names import benchmark_name
 from computeledger.interfaces.views.evidence import think_evidence
 from computeledger.questions.answers.think import ThinkAnswer
@@ -43,7 +44,7 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was 
         solved = f"{solved} ({ends})" if ends else solved
         said = f"solves {solved} of {tasks} for {_short(best['usd_per_task'], 'USD')} a task"
         headline = headline_words(f"Use {_way(best)}", said)
-        context = " ".join((*_next_model(document), _wait(best, fast)))
+        context = " ".join((*_next_model(document), *_beyond(best), _wait(best, fast)))
         tiles = _tiles(best, ranges)
     tables = [*_by_model(document, best), *_by_success(document["front"], best)]
     if document["proposals"]:
@@ -71,13 +72,28 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was 
 
 def _tiles(best: Mapping[str, Any], ranges: Mapping[str, Mapping[str, Any]]) -> tuple[Tile, ...]:
     """What the answer costs, solves, takes and writes."""
+    solved = _figure("Solved", "success", best["success"]["p50"], best["success"], "fraction")
+    beyond = "; the limit is extrapolated" if _beyond(best) else ""
     return (
-        Tile("A task costs", _short(best["usd_per_task"], "USD"), _range(ranges, "usd_per_task"), key="usd_per_task"),
-        Tile("Solved", percent(best["success"], _DIGITS), interval_words(best["success"], "fraction"), key="success"),
-        Tile("A task takes", _short(best["seconds"], "s"), _range(ranges, "seconds"), key="seconds"),
-        Tile("Tokens of a task", _short(best["tokens_per_task"], ""), _range(ranges, "tokens_per_task"),
-             key="tokens_per_task"),
-    )  # fmt: skip
+        _figure("A task costs", "usd_per_task", best["usd_per_task"], ranges.get("usd_per_task"), "USD"),
+        replace(solved, band=f"{solved.band}{beyond}"),
+        _figure("A task takes", "seconds", best["seconds"], ranges.get("seconds"), "s"),
+        _figure("Tokens of a task", "tokens_per_task", best["tokens_per_task"], ranges.get("tokens_per_task"), ""),
+    )
+
+
+def _figure(label: str, key: str, value: float, interval: Mapping[str, Any] | None, unit: str) -> Tile:
+    """A figure with its interval where it has one; the page can sweep it."""
+    shown = with_interval(Tile(label, "", key=key), value, unit, interval)
+    return replace(shown, text=percent(value, _DIGITS) if unit == "fraction" else _short(value, unit))
+
+
+def _beyond(best: Mapping[str, Any]) -> tuple[str, ...]:
+    """That a limit of thinking was not measured on the model, where the answer has one."""
+    if best["budget_tokens"] is None or best["budget_tokens"] <= 0 or best["kind"] == "instruct":
+        return ()
+    limit = format_si(best["budget_tokens"], digits=2)
+    return (f"The effect of the limit of {limit} is extrapolated from other models.",)
 
 
 def _short(value: float, unit: str) -> str:
@@ -88,9 +104,9 @@ def _short(value: float, unit: str) -> str:
 def _wait(best: Mapping[str, Any], fast: Mapping[str, Any]) -> str:
     """How long a task takes, and what the least wait costs."""
     soon = fast["where_fastest"]
-    who = "" if _way(fast) == _way(best) else f" with {_way(fast)}"
+    who = "" if _way(fast) == _way(best) else f" by {_way(fast)}"
     return (
-        f"A task takes {_short(best['seconds'], 's')}, or {_short(soon['seconds'], 's')}{who} for "
+        f"A task takes {_short(best['seconds'], 's')}, or {_short(soon['seconds'], 's')} served for speed{who} at "
         f"{_short(soon['usd_per_task'], 'USD')}."
     )
 
@@ -159,8 +175,9 @@ def _plot(answer: ThinkAnswer, document: Mapping[str, Any]) -> Plot:
     named = marked, [(_way(row), _named(row)) for row in others]
     figure = ways_figure(ways, beaten, document["success_fraction"], answered, named)
     caption = (
-        "Each mark is a model with a limit of thinking and a number of answers, and its 90 % range. The ring is the "
-        "answer; pale: another way is cheaper and better."
+        "Each mark is a model with a limit of thinking and a number of answers, and its 90 % range. The line joins the "
+        f"best at each price, the ring is the answer; dotted: the {percent(document['success_fraction'])} asked for; "
+        "pale: another way is cheaper and better."
     )
     title = f"Share of {benchmark_name(document['benchmark'])} solved against the cost of a task"
     return Plot("ways", title, caption, figure, "front", is_wide=True)
@@ -174,7 +191,7 @@ def _landmarks(
     many = [] if has_others else [row for row in rest if row["samples"] >= _MANY][:1]
     chosen = [*rest[:1], *(row for row in many if row is not rest[0])]
     is_one = len({row["model"] for row in front}) == 1
-    return tuple((_part(row) if is_one else _way(row), row) for row in chosen)
+    return tuple((_part(row) if is_one or row["kind"] == "instruct" else _way(row), row) for row in chosen)
 
 
 def _part(row: Mapping[str, Any]) -> str:
