@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,35 @@ def test_the_rows_written_are_read_back_and_predicted_alike(result: str, tmp_pat
     assert answer.open_points == ()
 
 
+@pytest.mark.parametrize("value", [-5.0, math.nan, "12.5"], ids=str)
+def test_a_figure_that_cannot_be_is_refused_by_its_name(value: Any, tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(RESULT | {"mean_tpot_ms": value}))
+    with pytest.raises(InputError, match=f"result.json: mean_tpot_ms: '?{value}'? is no number above 0"):
+        contributed(result=str(path))
+
+
+def test_the_headline_counts_the_gpus_of_the_rows_and_a_log_holds_its_layout_to_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(RESULT | {"backend": "sglang"}))
+    answer = contributed(result=str(path), layout="tp2")
+    assert answer.view().headline.startswith("llama-3.1-8b on 2 H100: ")
+    assert answer.open_points == ("--backend is vllm, and the result is of sglang: are they the same?",)
+    (asked, _) = contributed(result=str(path), layout="tp16").open_points[::-1]
+    assert asked == "--layout tp16 takes 16 GPUs, and one h100-nvl8 has 8: were there several?"
+    log = tmp_path / "run.log"
+    log.write_text(megatron_log())
+    given: dict[str, Any] = {
+        "result": str(log),
+        "model": "Qwen/Qwen3-30B-A3B",
+        "backend": None,
+        "backend_version": None,
+    }
+    assert contributed(**given, layout="tp1-pp8-dp8-ep8").view().headline.startswith("Qwen3-30B-A3B on 64 H100: ")
+    with pytest.raises(InputError, match="layout tp1: of 1 GPU, the log says 64: write all of it, tp1-dp64"):
+        contributed(**given, layout="tp1")
+
+
 def test_a_training_log_becomes_a_row_of_training(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     log.write_text(megatron_log())
@@ -84,6 +114,8 @@ def test_a_training_log_becomes_a_row_of_training(tmp_path: Path) -> None:
         ({"licence": "nonsense"}, "licence 'nonsense': no SPDX id.*LicenseRef-NAME"),
         ({"licence": "Apache 2.0"}, "did you mean 'Apache-2.0'"),
         ({"backend_version": "banana"}, "version 'banana': no version"),
+        ({"licence": "Free"}, "and 18 more; any other is written LicenseRef-NAME"),
+        ({"layout": "tp3"}, "layout tp3: 32 attention heads"),
     ],
     ids=str,
 )

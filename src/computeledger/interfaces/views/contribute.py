@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from computeledger.facts.load import load_system
 from computeledger.interfaces.view import Table, View
 from computeledger.questions.answers.contribute import ContributeAnswer
-from computeledger.questions.wording import headline_words, percent, short_model, span, words
+from computeledger.questions.wording import chips_words, headline_words, percent, short_model, span, words
 from computeledger.units import format_count
 
 _NAMES = {"tpot": "time per output token", "ttft": "time to first token"}
@@ -24,7 +25,7 @@ def view(answer: ContributeAnswer, _working: bool) -> View:
     columns = ("quantity", "load", "measured #", "predicted #", "90 % interval #", "off by #")
     return View(
         title=f"{asked.source}: measurement to contribute",
-        headline=headline_words(f"{short_model(asked.model)} on {asked.system}", said),
+        headline=headline_words(f"{short_model(asked.model)} on {_measured_on(answer)}", said),
         tables=(Table("Predicted beside measured", columns, rows, drops=("load",)),) if rows else (),
         notes=(
             *answer.open_points,
@@ -37,6 +38,12 @@ def view(answer: ContributeAnswer, _working: bool) -> View:
 
 def _next(document: Mapping[str, Any]) -> str:
     return f"{document['file']} holds the rows for {document['table']}; docs/contribute.md says how they get in"
+
+
+def _measured_on(answer: ContributeAnswer) -> str:
+    """The chips of the rows, which may be a part of a system or several."""
+    row, chip = answer.rows[0], load_system(answer.question.system).accelerator
+    return chips_words(float(row.get("n_accelerators") or row["n_gpus"]), chip.short_name or chip.name)
 
 
 def _row(one: Mapping[str, Any], row: Mapping[str, str]) -> list[str]:

@@ -17,7 +17,6 @@ from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.load import load_model, load_system
 from computeledger.fields import Given
 from computeledger.files import open_user_file
-from computeledger.physics.parallelism import parse_layout
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.answers.contribute_checks import (
     asked_of,
@@ -25,6 +24,7 @@ from computeledger.questions.answers.contribute_checks import (
     check_month,
     check_physics,
     check_version,
+    layout_of,
 )
 from computeledger.questions.contribute import ContributeQuestion
 from computeledger.units import PERCENT
@@ -168,7 +168,7 @@ def _of_serving(question: ContributeQuestion) -> dict[str, str]:
     return {
         "source": question.source, "url": question.url, "date": question.date, "licence": question.licence,
         "grade": _GRADE, "model": model.id, "accelerator": system.accelerator.id,
-        "n_accelerators": str(parse_layout(layout).n_gpus), "engine": engine,
+        "n_accelerators": str(layout_of(layout, model).n_gpus), "engine": engine,
         "engine_version": question.backend_version or "", "layout": layout, "weights": precision.name,
         "kv_cache": question.kv_precision, "statistic": "mean", "note": question.note,
     }  # fmt: skip
@@ -184,18 +184,23 @@ def _trained(question: ContributeQuestion) -> list[dict[str, str]]:
             "keep the settings that its tool prints above the steps"
         )
     metric, value, unit = _measure(log, question.result)
-    layout = parse_layout(question.layout) if question.layout else None
+    model = load_model(question.model)
+    layout = layout_of(question.layout, model, log.settings["gpus"]) if question.layout else None
     own = {name: float(getattr(layout, name)) for name in ("tp", "pp", "cp", "ep")} if layout else {}
     settings = {**own, **log.settings}
     if not settings.keys() & {"tp", "pp"}:
         raise InputError(f"{shown(question.result)}: the log states no layout: give --layout")
     numbers = {name: f"{settings[key]:.0f}" for name, key in _LOG_COLUMNS.items() if key in settings}
     gpus, sequence, sequences = (settings[name] for name in ("gpus", "sequence", "sequences"))
-    split = [settings.get(name, 1.0) for name in ("tp", "pp", "cp")]
+    split = math.prod(settings.get(name, 1.0) for name in ("tp", "pp", "cp"))
+    if gpus % split:
+        raise InputError(
+            f"{shown(question.result)}: tp x pp x cp is {split:.0f}, which does not divide {gpus:.0f} GPUs"
+        )
     row = dict.fromkeys(curated_columns(TRAINING), "") | numbers | {
         "source": question.source, "url": question.url, "month": question.date, "notes": question.note,
-        "model": load_model(question.model).id, "hardware": load_system(question.system).accelerator.id,
-        "dp": f"{gpus / math.prod(split):.0f}", "global_batch_tokens": f"{sequence * sequences:.0f}",
+        "model": model.id, "hardware": load_system(question.system).accelerator.id,
+        "dp": f"{gpus / split:.0f}", "global_batch_tokens": f"{sequence * sequences:.0f}",
         "precision": question.precision or "bf16", "framework": log.tool, "metric": metric, "value": f"{value:.6g}",
         "unit": unit,
     }  # fmt: skip

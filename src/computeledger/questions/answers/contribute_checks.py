@@ -5,17 +5,19 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from computeledger.actuals.readers.tally import ROUNDING
-from computeledger.errors import ComputeLedgerError, InputError, nearest, shown
+from computeledger.errors import ComputeLedgerError, InputError, LayoutError, nearest, shown
+from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import price_editions
 from computeledger.facts.load import load_model, load_system, model_name
 from computeledger.facts.schema import PRECISION_BYTES, Accelerator
-from computeledger.physics.parallelism import parse_layout
+from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.transformer import n_params_active
 from computeledger.physics.weights import weight_counts
 from computeledger.questions.contribute import ContributeQuestion
-from computeledger.units import format_si
+from computeledger.units import format_count, format_si
 from computeledger.workloads.engines import precision_on
 from computeledger.workloads.serving.anchor_files import BenchmarkPoint
 
@@ -63,9 +65,9 @@ def check_licence(text: str) -> None:
     """
     if text in LICENCES or _OTHER_LICENCE.fullmatch(text):
         return
-    raise InputError(
-        f"--licence {shown(text)}: no SPDX id; {nearest(text, LICENCES)} any other is written LicenseRef-NAME"
-    )
+    hint = nearest(text, LICENCES)
+    apart = "" if hint.endswith("?") else ";"
+    raise InputError(f"--licence {shown(text)}: no SPDX id; {hint}{apart} any other is written LicenseRef-NAME")
 
 
 def check_version(text: str | None) -> None:
@@ -80,6 +82,30 @@ def check_version(text: str | None) -> None:
     """
     if text is not None and not re.search(r"\d", text):
         raise InputError(f"--backend-version {shown(text)}: no version; write 0.11.0, b6123 or a commit")
+
+
+def layout_of(text: str, model: Model, n_gpus: float | None = None) -> Layout:
+    """Read a layout that can exist, on as many GPUs as a log states.
+
+    Examples
+    --------
+    >>> layout_of("tp3", load_model("llama-3.1-8b"))
+    Traceback (most recent call last):
+    computeledger.errors.LayoutError: --layout tp3: 32 attention heads of ... cannot be divided 3 ways; ...
+    >>> layout_of("tp2", load_model("llama-3.1-8b"), 64)
+    Traceback (most recent call last):
+    computeledger.errors.LayoutError: --layout tp2: of 2 GPUs, the log says 64: write all of it, tp2-dp32 for example
+    """
+    try:
+        layout = check_layout(parse_layout(text), model)
+    except LayoutError as error:
+        raise LayoutError(f"--{error}") from None
+    own = int(layout.n_gpus)
+    if n_gpus is None or own == n_gpus:
+        return layout
+    more = round(n_gpus) // (own // int(layout.dp))
+    example = f": write all of it, {replace(layout, dp=more)} for example" if own * more == n_gpus * layout.dp else ""
+    raise LayoutError(f"--layout {layout}: of {format_count(own, 'GPU')}, the log says {n_gpus:,.0f}{example}")
 
 
 def check_physics(question: ContributeQuestion, point: BenchmarkPoint) -> None:
@@ -102,7 +128,8 @@ def check_physics(question: ContributeQuestion, point: BenchmarkPoint) -> None:
 def asked_of(question: ContributeQuestion, points: Sequence[BenchmarkPoint]) -> Iterator[str]:
     """Where the result names another model, chip, format, engine or layout than was given, and what failed in it."""
     said = {key: value for point in points for key, value in point.words.items()}
-    model, chip = load_model(question.model), load_system(question.system).accelerator
+    model, system = load_model(question.model), load_system(question.system)
+    chip, layout = system.accelerator, parse_layout(question.layout or "")
     again = ": are they the same?"
     if "model" in said and _model_id(said["model"]) != _model_id(question.model):
         yield f"--model is {question.model}, and the result names {shown(said['model'])}{again}"
@@ -113,13 +140,18 @@ def asked_of(question: ContributeQuestion, points: Sequence[BenchmarkPoint]) -> 
         yield f"--model is {question.model} {here}, and the result's has {format_si(params)}{again}"
     if "chip" in said and not _is_chip(said["chip"], chip):
         yield f"--system is {question.system}, and the result names {shown(said['chip'])}{again}"
-    if "layout" in said and parse_layout(said["layout"]) != parse_layout(question.layout or ""):
+    if "layout" in said and parse_layout(said["layout"]) != layout:
         yield f"--layout is {question.layout}, and the result names {shown(said['layout'])}{again}"
-    if "engine" in said and said["engine"] != question.backend:
-        yield f"--backend is {question.backend}, and the result is of {said['engine']}{again}"
+    engine = said.get("engine", said.get("asked_engine", question.backend))
+    if engine != question.backend:
+        yield f"--backend is {question.backend}, and the result is of {engine}{again}"
     width = precision_on(question.backend or "", model, question.precision, question.kv_precision)
     if "precision" in said and said["precision"] not in (width.written, width.name):
         yield f"--precision is {width.written}, and the result names {said['precision']}{again}"
+    domain = int(system.n_gpus_scale_up.value)
+    if layout.n_gpus > domain:
+        more = f"takes {layout.n_gpus} GPUs, and one {question.system} has {domain}"
+        yield f"--layout {layout} {more}: were there several?"
     failed = sum(one.numbers.get("failed", 0.0) for one in points)
     if failed:
         yield f"{failed:,.0f} requests failed: times are of those that completed; say in --note why they did"

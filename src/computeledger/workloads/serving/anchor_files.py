@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from computeledger.errors import InputError
+from computeledger.errors import InputError, shown
 from computeledger.files import parse_json, read_user_text
 from computeledger.units import GIGA, KILO, MEGA, TERA
 
@@ -133,9 +133,13 @@ def _decimal(text: str) -> float | None:
 def _points(document: Json, path: str) -> list[BenchmarkPoint]:
     for one in FORMATS:
         if any(_at(document, mark) is not None for mark in one.marks):
+            try:
+                found = one.read(document)
+            except InputError as error:
+                raise InputError(f"{path}: {error}") from None
             return [
                 BenchmarkPoint(one.kind, {name: value for name, value in numbers.items() if value}, words, one.keys)
-                for numbers, words in one.read(document)
+                for numbers, words in found
             ]
     raise InputError(f"{path}: not a benchmark's result that is known; {_KINDS}")
 
@@ -153,6 +157,18 @@ def _number(document: Json, *paths: str) -> float | None:
         value = _at(document, path)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
             return float(value)
+    return None
+
+
+def _figure(document: Json, *paths: str) -> float | None:
+    """The first of several entries that states a figure; refused where that is none, or no figure that can be."""
+    for path in paths:
+        value = _at(document, path)
+        if value is None or (value == 0 and not isinstance(value, bool)):
+            continue
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
+            raise InputError(f"{path}: {shown(value)} is no number above 0; take the entry out if it was not measured")
+        return float(value)
     return None
 
 
@@ -179,19 +195,25 @@ def _served(document: Json) -> list[tuple[dict[str, float | None], dict[str, str
     at_once = rate in (None, "inf", math.inf)  # all clients start together: runs of few rounds are a burst
     numbers = {
         "batch": held or _number(document, "concurrency"),
-        "isl": _over(_number(document, "total_input_tokens"), completed),
-        "osl": _over(_number(document, "total_output_tokens"), completed),
-        "tpot": _scaled(_number(document, "mean_tpot_ms", "median_tpot_ms"), 1 / KILO),
-        "ttft": _scaled(_number(document, "mean_ttft_ms", "median_ttft_ms"), 1 / KILO),
+        "isl": _over(_figure(document, "total_input_tokens"), completed),
+        "osl": _over(_figure(document, "total_output_tokens"), completed),
+        "tpot": _scaled(_figure(document, "mean_tpot_ms", "median_tpot_ms"), 1 / KILO),
+        "ttft": _scaled(_figure(document, "mean_ttft_ms", "median_ttft_ms"), 1 / KILO),
         "rounds": _over(completed, held) if at_once else None,
         "failed": _number(document, "failed"),
     }
-    return [(numbers, _said(model=_word(document, "model_id", "server_info.model_path")))]
+    asks = _ASKED.get(_word(document, "backend", "endpoint_type").removesuffix("-chat"), "")
+    return [(numbers, _said(model=_word(document, "model_id", "server_info.model_path"), asked_engine=asks))]
+
+
+#: Engines whose own protocol these benchmarks ask by; that of OpenAI is of no engine.
+_ASKED = {"vllm": "vllm", "sglang": "sglang", "sglang-native": "sglang", "sglang-oai": "sglang", "lmdeploy": "lmdeploy",
+          "tensorrt-llm": "trtllm", "trt": "trtllm", "tgi": "tgi"}  # fmt: skip
 
 
 def _time(document: Json, name: str) -> float | None:
     """A mean with its unit beside it [s]."""
-    return _scaled(_number(document, f"{name}.avg"), _UNITS.get(_word(document, f"{name}.unit") or "ms", math.nan))
+    return _scaled(_figure(document, f"{name}.avg"), _UNITS.get(_word(document, f"{name}.unit") or "ms", math.nan))
 
 
 def _profiled(document: Json) -> list[tuple[dict[str, float | None], dict[str, str]]]:
@@ -205,8 +227,8 @@ def _profiled(document: Json) -> list[tuple[dict[str, float | None], dict[str, s
     )
     numbers = {
         "batch": held,
-        "isl": _number(document, "input_sequence_length.avg") or _over(_number(document, "total_isl.avg"), count),
-        "osl": _number(document, "output_sequence_length.avg") or _over(_number(document, "total_osl.avg"), count),
+        "isl": _figure(document, "input_sequence_length.avg") or _over(_number(document, "total_isl.avg"), count),
+        "osl": _figure(document, "output_sequence_length.avg") or _over(_number(document, "total_osl.avg"), count),
         "tpot": _time(document, "inter_token_latency"),
         "ttft": _time(document, "time_to_first_token"),
         "rounds": _over(count, held) if is_start else None,
@@ -222,7 +244,7 @@ def _guided(document: Json) -> list[tuple[dict[str, float | None], dict[str, str
     given = _at(document, "benchmarks") if isinstance(document, Mapping) else None
     benchmarks = given if isinstance(given, list) else [given]
     for one in benchmarks:
-        means = {name: _number(one, f"metrics.{entry}.successful.mean") for name, entry in _GUIDED.items()}
+        means = {name: _figure(one, f"metrics.{entry}.successful.mean") for name, entry in _GUIDED.items()}
         numbers = {name: _scaled(mean, 1 / KILO if name in ("tpot", "ttft") else 1.0) for name, mean in means.items()}
         # only these clients start together: of a rate, streams are not stated
         streams = _number(one, "config.strategy.streams", "args.strategy.streams")
@@ -245,10 +267,10 @@ def _trtllm(document: Json) -> list[tuple[dict[str, float | None], dict[str, str
     numbers = {
         "batch": held,
         "rounds": _over(_number(document, "request_info.num_requests"), held),
-        "isl": _number(document, "request_info.avg_input_length"),
-        "osl": _number(document, "request_info.avg_output_length"),
-        "tpot": _scaled(_number(document, "streaming_metrics.avg_tpot_ms"), 1 / KILO),
-        "ttft": _scaled(_number(document, "streaming_metrics.avg_ttft_ms"), 1 / KILO),
+        "isl": _figure(document, "request_info.avg_input_length"),
+        "osl": _figure(document, "request_info.avg_output_length"),
+        "tpot": _scaled(_figure(document, "streaming_metrics.avg_tpot_ms"), 1 / KILO),
+        "ttft": _scaled(_figure(document, "streaming_metrics.avg_ttft_ms"), 1 / KILO),
     }
     layout = "" if ep > 1 or _at(document, "world_info") is None else f"tp{tp:.0f}-pp{pp:.0f}"
     width = _QUANTIZED.get(_word(document, "engine.quantization"), "")
@@ -264,7 +286,7 @@ _MIX = re.compile(r"\b(I?Q\d\w*|MXFP4|BF16|F16)(?: - (\w)\w*)?")
 def _llama(document: Json) -> list[tuple[dict[str, float | None], dict[str, str]]]:
     """Of llama-bench: tests of a prompt alone, or of output alone behind a context of ``n_depth``."""
     prompt, written, depth = (_number(document, name) or 0.0 for name in ("n_prompt", "n_gen", "n_depth"))
-    rate = _number(document, "avg_ts")
+    rate = _figure(document, "avg_ts")
     if prompt and written:
         return []  # both in one rate
     found = _MIX.search(_word(document, "model_type"))
