@@ -353,6 +353,17 @@ def test_frontier_asks_only_what_matters_and_claims_can_be_searched(visit: Any) 
     assert shown.count() and all("B200" in one for one in shown.all_text_contents())
 
 
+def test_columns_of_charts_end_at_one_height_also_when_the_answer_changed(visit: Any) -> None:
+    page = visit("/claims", 1440)
+    ends = """() => Math.max(...[...Map.groupBy([...document.querySelectorAll("#now .plots > figure")].map((one) =>
+      one.getBoundingClientRect()), (one) => Math.round(one.left)).values()].map((own) => own.at(-1).bottom)
+      .map((end, i, all) => Math.abs(end - all[0]))) <= 2"""
+    page.wait_for_function(ends)
+    page.select_option("[name='verdict']", index=2)
+    page.wait_for_function("document.querySelector('#headline').textContent.includes('from 3 texts')")
+    page.wait_for_function(ends)
+
+
 def test_the_menu_groups_the_pages_and_opens_on_a_phone(visit: Any) -> None:
     page = visit("/claims")
     parts = page.locator("#menu div")

@@ -24,7 +24,11 @@ function even(plots) {
 // the height of the whole is that of its longest column, which this leaves as it is: it is asked again when that changes
 const sizes = new ResizeObserver((seen) => { for (const { target } of seen) even(target); });
 
+const AFTER_MS = 300; // a slider that moves waits for no measuring: its figures keep their heights until it rests
+const resting = new WeakMap();
+
 export function keepEven(plots) {
-  sizes.observe(plots);
-  even(plots);
+  sizes.observe(plots); // measures once, when it begins
+  clearTimeout(resting.get(plots));
+  resting.set(plots, setTimeout(() => even(plots), AFTER_MS));
 }
