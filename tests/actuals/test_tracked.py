@@ -44,6 +44,16 @@ def test_tensorboard_of_megatron(tmp_path: Path) -> None:
     assert not tally.damaged
 
 
+@pytest.mark.parametrize("kept", [0.3, 0.999])
+def test_tensorboard_that_was_cut_says_so(kept: float, tmp_path: Path) -> None:
+    rows = {step: {"iteration-time": 1.5, "batch-size": 64.0, "lm loss": 3.0} for step in range(1, 40)}
+    path = events(tmp_path, rows)
+    whole, data = len(read(path)[0]), path.read_bytes()
+    path.write_bytes(data[: int(len(data) * kept)])
+    found, tally = read(path)
+    assert len(found) < whole and [*tally.damaged] == ["cut off within a record"]
+
+
 def test_tensorboard_of_torchtitan_counts_what_each_gpu_reads(tmp_path: Path) -> None:
     rows = {step: {"time_metrics/end_to_end(s)": 2.0, "throughput(tps)": 1000.0} for step in STEPS}
     found, _ = read(events(tmp_path, rows))
@@ -85,12 +95,12 @@ def test_wandb_of_the_trainer(cut: bool, tmp_path: Path) -> None:
     assert [*tally.damaged] == ["cut off within a record"] * cut
 
 
-def database(path: Path, rows: list[tuple[str, str, float, int, int]]) -> Path:
+def database(path: Path, rows: list[tuple[str, str, float, int, int]], status: str = "FINISHED") -> Path:
     """The two tables of MLflow's database that are read, with the columns of its own schema."""
     with sqlite3.connect(path) as base:
-        base.execute("CREATE TABLE runs (run_uuid TEXT PRIMARY KEY, lifecycle_stage TEXT)")
+        base.execute("CREATE TABLE runs (run_uuid TEXT PRIMARY KEY, lifecycle_stage TEXT, status TEXT)")
         base.execute("CREATE TABLE metrics (run_uuid TEXT, key TEXT, value REAL, timestamp INT, step INT, is_nan INT)")
-        base.executemany("INSERT INTO runs VALUES (?, ?)", [("a", "active"), ("b", "deleted")])
+        base.executemany("INSERT INTO runs VALUES (?, ?, ?)", [("a", "active", status), ("b", "deleted", "RUNNING")])
         base.executemany("INSERT INTO metrics VALUES (?, ?, ?, ?, ?, 0)", rows)
     base.close()
     return path
@@ -104,8 +114,11 @@ def trainer_rows(run: str) -> list[tuple[str, str, float, int, int]]:
 
 def test_mlflow_counts_runs_that_were_not_deleted(tmp_path: Path) -> None:
     path = database(tmp_path / "mlflow.db", [*trainer_rows("a"), *trainer_rows("b")])
-    found, _ = read(path)
+    found, tally = read(path)
     assert found == [("step", step, 2.0, {"trained": 500.0}) for step in STEPS]
+    assert not tally.remarks
+    _, tally = read(database(tmp_path / "now.db", trainer_rows("a"), "RUNNING"))
+    assert [*tally.remarks] == ["a run that had not ended: its steps so far are counted"]
 
 
 @pytest.mark.stress

@@ -29,6 +29,8 @@ from computeledger.units import KILO
 #: Framing of W&B's files: LevelDB's log in blocks of this size, after a header of seven bytes.
 _BLOCK, _HEADER = 32_768, 7
 _FULL, _FIRST, _LAST = 1, 2, 4
+#: Framing of TensorBoard's: a length and its check before each event, the check of the event after it.
+_EVENT_HEAD, _EVENT_FOOT = 12, 4
 #: Records and messages longer than this are none that a tracker writes.
 _MOST_MESSAGE = 16_000_000
 
@@ -197,6 +199,22 @@ def tensorboard_rows(path: Path, tally: Tally) -> Iterator[Kept]:
                         yield Kept("", int(event.step), float(event.wall_time), {value.tag: number})
     except (ValueError, RuntimeError) as error:
         tally.damage(f"events that cannot be read ({type(error).__name__})", 1)
+    if _ends_within_an_event(path):  # the loader takes that for a file that is still written
+        tally.damage("cut off within a record", 1)
+
+
+def _ends_within_an_event(path: Path) -> bool:
+    """Whether a file of TFRecords stops before the end of its last: a length, its check, the data, their check."""
+    with open_user_file(path) as stream:
+        size = stream.seek(0, 2)
+        at = 0
+        while at + _EVENT_HEAD <= size:
+            stream.seek(at)
+            (length,) = struct.unpack("<Q", stream.read(8))
+            if not length:  # no event is empty
+                return True
+            at += _EVENT_HEAD + length + _EVENT_FOOT
+    return at != size
 
 
 def mlflow_rows(path: Path, tally: Tally) -> Iterator[Kept]:
@@ -204,13 +222,15 @@ def mlflow_rows(path: Path, tally: Tally) -> Iterator[Kept]:
     address = f"file:{quote(str(path.resolve()))}?mode=ro"
     wanted = ("SELECT m.run_uuid, m.step, m.timestamp, m.key, m.value FROM metrics m JOIN runs r USING (run_uuid) "
               "WHERE r.lifecycle_stage = 'active' AND NOT m.is_nan ORDER BY m.run_uuid, m.step")  # fmt: skip
+    under_way = "SELECT COUNT(*) FROM runs WHERE lifecycle_stage = 'active' AND status = 'RUNNING'"
     try:
         with closing(sqlite3.connect(address, uri=True)) as base:
+            if base.execute(under_way).fetchone()[0]:
+                tally.remark("a run that had not ended: its steps so far are counted", 1)
             for run, step, at_ms, name, value in base.execute(wanted):
                 yield Kept(str(run), int(step), float(at_ms) / KILO, {str(name): float(value)})
     except sqlite3.Error as error:
         raise InputError(f"no database of MLflow that can be read ({error})") from None
-    del tally
 
 
 def _needed(module: str, tool: str) -> Any:
