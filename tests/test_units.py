@@ -79,7 +79,7 @@ def test_what_was_given_is_shown_without_python() -> None:
     moment = datetime.datetime(2026, 11, 1, 7, 32, tzinfo=datetime.UTC)
     given = [False, None, 10**5000, {"a": 1}, [1], datetime.time(7, 32), moment, Range(1.0, 4.0), 2.5, "x"]
     assert [shown(one) for one in given] == [
-        "false", "nothing", "a whole number of more than 30 digits", "a table", "a list", "the time 07:32:00",
+        "false", "nothing", "a whole number of more than 30 digits", "a table", "[1]", "the time 07:32:00",
         "the date 2026-11-01 07:32:00+00:00", "1..4", "2.5", "'x'",
     ]  # fmt: skip
 

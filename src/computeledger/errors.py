@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import datetime
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 #: Characters of a text that an error repeats, and digits of a whole number.
 ECHO_CHARACTERS, ECHO_DIGITS = 80, 30
@@ -84,7 +84,7 @@ def shown(given: object) -> str:
     Examples
     --------
     >>> shown("8 GB"), shown(True), shown([1, 2]), shown(datetime.date(2026, 11, 1))
-    ("'8 GB'", 'true', 'a list', 'the date 2026-11-01')
+    ("'8 GB'", 'true', '[1, 2]', 'the date 2026-11-01')
     """
     if isinstance(given, str):
         return repr(given if len(given) <= ECHO_CHARACTERS else f"{given[:ECHO_CHARACTERS]}...")
@@ -95,8 +95,15 @@ def shown(given: object) -> str:
     if isinstance(given, (datetime.date, datetime.time)):
         return f"the {'time' if isinstance(given, datetime.time) else 'date'} {given}"
     if isinstance(given, (list, tuple)):
-        return "a list"
+        return _shown_list(given)
     return "a table" if isinstance(given, Mapping) else str(given)
+
+
+def _shown_list(given: Sequence[object]) -> str:
+    """The first parts of a list, those that are lists themselves by their kind."""
+    parts = ["a list" if isinstance(one, (list, tuple)) else shown(one) for one in given[:3]]
+    said = f"[{', '.join((*parts, '...') if len(given) > len(parts) else parts)}]"
+    return said if len(said) <= ECHO_CHARACTERS else f"{said[:ECHO_CHARACTERS]}...]"
 
 
 def check_kind(given: object, kinds: type | tuple[type, ...], what: str) -> None:

@@ -225,8 +225,14 @@ def question_from(question: type[_R], given: Mapping[str, Given], spelt: Callabl
     # a value that cannot be read is named before what is missing
     read = {name: read_value(known[name], value, name_of(named[name])) for name, value in values.items()}
     if missing:
-        raise InputError(f"{', '.join(map(name_of, missing))}: needed")
+        raise InputError("; ".join(f"{name_of(one)}: needed{_said_needed(one)}" for one in missing))
     return question(**read)
+
+
+def _said_needed(one: Field) -> str:
+    """What a field that is missing takes: an example, else its help."""
+    said = f"such as {one.example!r}" if one.example else f"{one.help[:1].lower()}{one.help[1:].rstrip('.')}"
+    return f", {said}"
 
 
 def python_spelling(message: str) -> str:
@@ -236,8 +242,25 @@ def python_spelling(message: str) -> str:
     --------
     >>> python_spelling("--rollout-p50-tokens: needs --rollout-p95-tokens beside it")
     'rollout_p50_tokens: needs rollout_p95_tokens beside it'
+    >>> python_spelling("--profile 'x': no such file; `computeledger calibrate --write FOLDER` makes one")
+    "profile 'x': no such file; `computeledger calibrate --write FOLDER` makes one"
     """
-    return re.sub(r"--([a-z][a-z0-9-]*)", lambda found: found[1].replace("-", "_"), message)
+    parts = re.split(r"(`[^`]*`)", message)  # a command keeps its options
+    return "".join(
+        part if part[:1] == "`" else re.sub(r"--([a-z][a-z0-9-]*)", lambda found: found[1].replace("-", "_"), part)
+        for part in parts
+    )
+
+
+def without_brackets(message: str) -> str:
+    """An error's words for who gave tables as objects, which have no TOML brackets.
+
+    Examples
+    --------
+    >>> without_brackets("at least one [[model]] is needed; [offer] 2: success is [successes, attempts]")
+    'at least one model is needed; offer 2: success is [successes, attempts]'
+    """
+    return re.sub(r"\[\[([a-z_]+)\]\]|\[([a-z_]+)\]", lambda found: found[1] or found[2], message)
 
 
 def read_value(one: Field, given: Given, spelt: str) -> Any:
@@ -254,7 +277,7 @@ def read_value(one: Field, given: Given, spelt: str) -> Any:
     """
     if given is None:
         if one.is_required:
-            raise InputError(f"{spelt}: needed")
+            raise InputError(f"{spelt}: needed{_said_needed(one)}")
         if one.default is None:
             return None
         given = one.default
@@ -267,7 +290,7 @@ def read_value(one: Field, given: Given, spelt: str) -> Any:
     if one.dimension == TEXTS:
         several = (given,) if isinstance(given, str) or hasattr(given, "__fspath__") else given
         if one.is_required and not tuple(several):  # type: ignore[arg-type]
-            raise InputError(f"{spelt}: at least one is needed")
+            raise InputError(f"{spelt}: at least one is needed{_said_needed(one)}")
         return tuple(str(part) if hasattr(part, "__fspath__") else part for part in several)  # type: ignore[union-attr]
     if one.takes_spread and not isinstance(given, (bool, int, float)) and not hasattr(given, "quantile"):
         return _spread(one, given, spelt)

@@ -102,6 +102,20 @@ def check_user_file(path: str | Path, instead: str = "give an id or a number") -
         raise InputError(f"{path}: files cannot be named here; {instead}")
 
 
+def of_files(said: str, without: str = "") -> str:
+    """Words that offer a file, where one may be named; else others.
+
+    Examples
+    --------
+    >>> of_files(", a SHEET.toml", "")
+    ', a SHEET.toml'
+    >>> with without_user_files():
+    ...     of_files(", a SHEET.toml", " here")
+    ' here'
+    """
+    return said if _allowed.get() else without
+
+
 @contextlib.contextmanager
 def open_user_file(path: Path) -> Iterator[BinaryIO]:
     """Open a file that a user named, if it is a regular file.

@@ -157,7 +157,7 @@ BAD_PLANS = {
     "true for a number": (PLAN.replace("steps = 500", "steps = true"), "[rl] steps = true: expected a number"),
     "date for a number": (PLAN.replace("steps = 500", "steps = 2026-01-01"), "[rl] steps = the date 2026-01-01"),
     "time for a number": (PLAN.replace("steps = 500", "steps = 07:32:00"), "steps = the time 07:32:00"),
-    "list for a number": (PLAN.replace("steps = 500", "steps = [1, 2]"), "steps = a list"),
+    "list for a number": (PLAN.replace("steps = 500", "steps = [1, 2]"), "steps = [1, 2]"),
     "nested brackets": (PLAN + "\n[deep]\na = " + "[" * LONG, "nested too deeply"),
     "nested tables": (PLAN + "\n[deep]\n" + "a." * LONG + "a = 1", "nested too deeply"),
     "too many digits": (PLAN.replace("steps = 500", "steps = " + "1" * LONG), "too many digits"),

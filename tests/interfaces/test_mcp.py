@@ -217,6 +217,44 @@ def test_a_time_without_a_unit_says_how_it_was_read(ttft: Any, first: str | None
     assert "a unit is missing" in said or first is None
 
 
+@pytest.mark.parametrize(("name", "given", "said"), [
+    ("serve", {**MODEL, "profile": "/etc/passwd"}, "profile '/etc/passwd': files cannot be named here"),
+    ("serve", {**MODEL, "model": "./config"}, "a bundled id such as qwen3-14b, or a size"),
+    ("serve", {**MODEL, "workign": True}, "did you mean 'working'"),
+    ("serve", {"model": ["a", "b"], "system": "h100-nvl8"}, "model ['a', 'b']: expected a text"),
+    ("serve", {"model": "llama-3.1-8b"}, "system: needed, such as 'h100-nvl8'"),
+    ("plan", {}, "plan: needed, its tables as an object; computeledger://schemas/plan"),
+    ("validate", {"by": "foo"}, "by 'foo': the data have no such column"),
+    ("compare", {"offers": {}}, "offers: offer: at least one is needed: an offer with"),
+    ("route", {"task": {"foo": 1}}, "task: foo: is unknown"),
+    ("invert", {}, "give model provider/name, or input and output"),
+    ("simulate_serve", MODEL, "give workload azure-conv-2023 "),
+    ("bill", {"names": ["deepseek-chat"], "input_tokens": 9}, "provider/model; did you mean 'deepseek/deepseek-chat'"),
+])  # fmt: skip
+def test_errors_are_in_the_words_of_tools(name: str, given: dict[str, Any], said: str) -> None:
+    """No option, command, file or bracket that a caller does not have."""
+    text = called(name, given).content[0].text
+    assert said in text and not re.search(r"--|\[\[|\.toml|FILE|computeledger [a-z]", text), text
+
+
+def test_descriptions_are_in_the_words_of_tools() -> None:
+    """Options of engines keep their dashes, and so does that of the server."""
+    ours = {name.replace("_", "-") for one in QUESTIONS for name in asked_fields(one)}
+    for one in tools().values():
+        said = re.sub(r"\([^()]*vLLM[^()]*\)", "", json.dumps(one.schema))
+        assert not ours & set(re.findall(r"--([a-z0-9-]+)", said)), one.name
+    keys = tools()["compare"].schema["properties"]["offers"]["anyOf"][1]["properties"]["offer"]["description"]
+    assert re.findall(r"\w+", keys).count("name") == 1
+
+
+def test_dollars_are_prices() -> None:
+    prices: tuple[dict[str, Any], ...] = (
+        {"input": 1, "output": 4}, {"input": "$1", "output": "$4/Mtok"}, {"input": "1 USD/Mtok", "output": "4"}
+    )  # fmt: skip
+    found = [cl.invert(**one, samples=1000).to_dict() for one in prices]
+    assert found[0] == found[1] == found[2]
+
+
 def test_a_file_is_read_where_it_may_be(tmp_path: Path, repository: Path) -> None:
     given = {"plan": str(repository / "examples" / "deepseek-v3.toml"), "samples": 64}
     assert "files cannot be named here" in called("plan", given).content[0].text
@@ -226,8 +264,9 @@ def test_a_file_is_read_where_it_may_be(tmp_path: Path, repository: Path) -> Non
 @pytest.mark.parametrize("words", ["will llama 70b fit on a 4090", "memory fit gpu"])
 def test_the_guide_names_tools(words: str) -> None:
     found = called("guide", {"words": words})
-    assert found.structured_content["questions"][0]["command"].startswith("tool memory, as `computeledger memory ")
-    assert "tool memory" in found.content[0].text
+    first = found.structured_content["questions"][0]
+    assert first.pop("tool") == "memory" and first == cl.guide(words).to_dict()["questions"][0]
+    assert "tool memory, as `computeledger memory " in found.content[0].text
     lines = [one.command for one in guide_entries() if one.command.startswith("computeledger ")]
     assert all(tool_of(line) in tools() for line in lines)
 

@@ -21,11 +21,13 @@ def calibrated_machine(folder: Path) -> Machine:
     --------
     >>> calibrated_machine(Path("nowhere"))
     Traceback (most recent call last):
-    computeledger.errors.InputError: 'nowhere': no system.toml; a folder of computeledger calibrate --write is needed
+    computeledger.errors.InputError: 'nowhere': no system.toml; a folder of `computeledger calibrate --write` is needed
     """
     for name in ("system.toml", "profile.toml"):
         if not (folder / name).is_file():
-            raise InputError(f"{shown(str(folder))}: no {name}; a folder of computeledger calibrate --write is needed")
+            raise InputError(
+                f"{shown(str(folder))}: no {name}; a folder of `computeledger calibrate --write` is needed"
+            )
     reached = efficiency(str(folder / "profile.toml"))
     return Machine(load_system(str(folder / "system.toml")), reached, training_alike(reached))
 

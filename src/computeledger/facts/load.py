@@ -56,7 +56,7 @@ from computeledger.facts.reading import ASSUMPTION, Document, read_facts, read_f
 from computeledger.facts.records import base_record, built, check_id, record_values
 from computeledger.facts.schema import PEAK_PRECISIONS, PRECISION_BYTES, Accelerator, Fact, Node, System
 from computeledger.facts.shape_rule import is_numbers, model_from_numbers
-from computeledger.files import user_files_allowed, without_user_files
+from computeledger.files import of_files, user_files_allowed, without_user_files
 from computeledger.units import format_si
 
 __all__ = [
@@ -524,12 +524,13 @@ def _wrong_kind(kind: str, name: str) -> str:
 
 
 #: What a system may be written as.
-_SYSTEM_FORMS = "a system is N x CHIP (2xl40s), an id (h100-nvl8) or the path of a TOML file"
+_SYSTEM_FORMS = "a system is N x CHIP (2xl40s)"
 
 
 def _no_system(given: str) -> InputError:
     """Say what a system is, and what a text that names none comes nearest to."""
     name, chips = normal_id(given), _accelerators_by_name()
+    forms = _SYSTEM_FORMS + of_files(", an id (h100-nvl8) or the path of a TOML file", " or an id (h100-nvl8)")
     if _family(name, system_ids()):
         error = _no_exact("system", given, name, system_ids(), system_ids())
         return UnknownIdError(f"{error}, or count GPUs: 1x{name}") if compact(name) in chips else error
@@ -537,10 +538,10 @@ def _no_system(given: str) -> InputError:
         return UnknownIdError(_wrong_kind("system", chips[compact(name)].id))
     close = _meant_systems(name)
     if not close:
-        how = "computeledger facts search WORD finds chips and systems"
-        return UnknownIdError(f"unknown system {shown(given)}: {_SYSTEM_FORMS}; {how}")
+        how = "`computeledger facts search WORD` finds chips and systems"
+        return UnknownIdError(f"unknown system {shown(given)}: {forms}; {how}")
     told = " or ".join(repr(one) for one in close)
-    return UnknownIdError(f"unknown system {shown(given)}: did you mean {told}? A{_SYSTEM_FORMS[1:]}")
+    return UnknownIdError(f"unknown system {shown(given)}: did you mean {told}? A{forms[1:]}")
 
 
 def _meant_systems(name: str) -> list[str]:
@@ -565,7 +566,7 @@ def _counted_accelerator(given: str, name: str) -> Accelerator:
         return _named_accelerator(name)
     except UnknownIdError as error:
         told = str(error).partition(": allowed: ")
-        how = "; computeledger facts search WORD finds chips" if told[1] else ""
+        how = "; `computeledger facts search WORD` finds chips" if told[1] else ""
         raise UnknownIdError(f"system {shown(given)}: {told[0]}{how}") from None
 
 

@@ -13,6 +13,7 @@ from computeledger.facts.catalog import model_ids, model_index, normal_id, shipp
 from computeledger.facts.formats import beside_experts, format_name
 from computeledger.facts.gguf_mixes import mix_named, unknown_precision
 from computeledger.facts.reading import read_file
+from computeledger.files import of_files
 
 _ADDRESS = re.compile(
     r"(?:https?://)?(?:www\.)?(huggingface\.co|hf\.co|modelscope\.cn/models|modelscope\.ai/models)/(.*)"
@@ -274,10 +275,7 @@ _SIZE_WORDS = {
     *("million", "billion", "trillion", "param", "params", "parameter", "parameters"),
     *("active", "total", "with", "gb", "tb"),
 }
-_FORMS = (
-    "a bundled id such as qwen3-14b, ORG/NAME of a hub, the path of a config.json, checkpoint or folder, or a size, "
-    "such as 70B or 1T-A32B"
-)
+_FORMS = "ORG/NAME of a hub, the path of a config.json, checkpoint or folder, "
 
 
 def is_size(given: str) -> bool:
@@ -313,7 +311,8 @@ def unknown_model(given: str, names: Iterable[str]) -> UnknownIdError:
         return UnknownIdError(f"model {shown(given)} could mean {', '.join(members[:12])}: give the exact id")
     if close.startswith("did you mean"):
         return UnknownIdError(f"unknown model {shown(given)}: {close}")
-    return UnknownIdError(f"unknown model {shown(given)}: expected {_FORMS}")
+    forms = f"a bundled id such as qwen3-14b, {of_files(_FORMS)}or a size, such as 70B or 1T-A32B"
+    return UnknownIdError(f"unknown model {shown(given)}: expected {forms}")
 
 
 def _nearest_size(given: str, words: list[str], names: Iterable[str]) -> str:

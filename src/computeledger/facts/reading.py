@@ -26,6 +26,7 @@ from computeledger.errors import (
     shown,
 )
 from computeledger.facts.schema import Fact
+from computeledger.fields import without_brackets
 from computeledger.files import MOST_BYTES, MOST_KEY_CHARACTERS, MOST_TOML_BYTES, parse_json, parse_toml, read_user_text
 from computeledger.sources import check_date, load_sources
 from computeledger.units import DIMENSIONS, parse_quantity
@@ -51,6 +52,7 @@ class Document:
     text: str
     table: dict[str, Any] = field(repr=False)
     shipped: bool
+    is_object: bool = False
 
     def error(
         self, path: str, message: str, kind: type[InputError] = InputError, line: int | None = None
@@ -59,7 +61,19 @@ class Document:
         label = f"{path}: " if path else ""
         if self.shipped:
             return FactError(f"{self.name}: {label}{message}")
-        return kind(f"{self.name}:{line or self.line_of(path)}: {label}{message}")
+        if self.is_object:
+            message = without_brackets(message)
+        return kind(f"{self.place(line or self.line_of(path))}: {label}{message}")
+
+    def place(self, line: int) -> str:
+        """The file and a line of it; the name alone of tables that stand in no file.
+
+        Examples
+        --------
+        >>> Document("a.toml", "", {}, False).place(1), Document("task", "", {}, False, is_object=True).place(1)
+        ('a.toml:1', 'task')
+        """
+        return self.name if self.is_object else f"{self.name}:{line}"
 
     def line_of(self, path: str) -> int:
         """Line on which a dotted field is written."""

@@ -16,7 +16,7 @@ FITS = ("serving", "training", "rl", "neighbours", "local", "anchors")
 class FitQuestion(Asked):
     """Which calibration to derive, and from which tables."""
 
-    what: str = asked("text", "Which calibration.", ...)
+    what: str = asked("text", "Which calibration.", ..., example="serving")
     data: str = asked("text", "Folder of measured tables.", ..., metavar="FOLDER")
     write: str | None = asked("text", "Write the calibration to this file.", metavar="FILE")
     quick: bool = asked("switch", "Without cross-validation: constants only, nothing to write.", False)

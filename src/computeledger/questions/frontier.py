@@ -22,7 +22,7 @@ _DAY = "YYYY-MM-DD"
 class SystemsQuestion(Sampled):
     """What a system of chips, power, money or buildings has, costs, trains and serves."""
 
-    spec: str = asked("text", "Such as '400 MW facility of gb200-gpu'.", ...)
+    spec: str = asked("text", "Such as '400 MW facility of gb200-gpu'.", ..., example="400 MW facility of gb200-gpu")
     duration: Uncertain = asked("s", "Duration of a run.", "4 months", unit=None, is_open=True)
     utilization: Uncertain = asked("fraction", "Utilisation, as a share of peak FLOP/s.", OF_PEAK, is_open=True)
 
@@ -32,7 +32,7 @@ class ForecastQuestion(Sampled):
     """When a training run of a size is possible, with what chance, and what it takes."""
 
     samples: int = asked("whole", "Sampled paths of the forecast.", 10_000, least=1, most=MOST_SAMPLES)
-    flop: Uncertain = asked("flop", "Size of the run.", ..., unit="FLOP", is_open=True)
+    flop: Uncertain = asked("flop", "Size of the run.", ..., unit="FLOP", is_open=True, example="1e28")
     by: str | None = asked("text", "Day to give the probability for.", metavar=_DAY)
     scenario: str | None = asked(
         "text",
@@ -163,7 +163,7 @@ class SpreadQuestion(Asked):
 class FlopSheetQuestion(Asked):
     """A published model's training FLOP from parameters, hardware-time and price."""
 
-    model: str = asked("text", "Model whose publisher states its tokens.", ...)
+    model: str = asked("text", "Model whose publisher states its tokens.", ..., example="deepseek-v3")
     accelerator: str | None = asked(
         "text", "Accelerator of the GPU-hours.", metavar="ID", blank="as published, else gb200-gpu"
     )
@@ -187,7 +187,7 @@ class FlopSheetQuestion(Asked):
 class ScheduleQuestion(Asked):
     """When a model is out: delivery, installation, pretraining and post-training one after the other."""
 
-    start: str = asked("text", "Day of the first delivery or order.", ..., metavar=_DAY)
+    start: str = asked("text", "Day of the first delivery or order.", ..., metavar=_DAY, example="2026-12-01")
     delivery: Uncertain = asked("s", "Time until the chips are delivered.", "0 months", unit=None, metavar="T")
     installation: Uncertain = asked("s", "Time to install them.", "2 months", unit=None, metavar="T")
     pretraining: Uncertain = asked("s", "Duration of pretraining.", "4 months", unit=None, metavar="T")

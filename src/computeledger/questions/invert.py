@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import asked
+from computeledger.files import of_files
 from computeledger.workloads.questions.setup import Sampled
 
 if TYPE_CHECKING:
@@ -26,11 +27,13 @@ class InvertQuestion(Sampled):
         "text", "A price sheet of genai-prices, if that package is installed.", metavar="PROVIDER/NAME"
     )
     input: float | None = asked(
-        "ratio", "Price per million input tokens.", is_open=True, metavar="USD", label="Input", group="Prices",
+        "usd_per_mtok", "Price per million input tokens.", unit="$/Mtok", is_open=True, metavar="USD",
+        label="Input", group="Prices",
         slider=(0.01, 100),
     )  # fmt: skip
     output: float | None = asked(
-        "ratio", "Price per million output tokens.", is_open=True, metavar="USD", label="Output", group="Prices",
+        "usd_per_mtok", "Price per million output tokens.", unit="$/Mtok", is_open=True, metavar="USD",
+        label="Output", group="Prices",
         slider=(0.02, 500),
     )  # fmt: skip
     threshold: Uncertain | None = asked(
@@ -69,4 +72,5 @@ class InvertQuestion(Sampled):
                 if getattr(self, name) is None and getattr(self, other) is not None:
                     raise InputError(f"--{name} is missing: the price per million {name} tokens")
         if sum(given is not None for given in (self.model, self.sheet, self.input)) != 1:
-            raise InputError("give one of --model provider/name, a SHEET.toml, or --input and --output")
+            file = of_files("one of --model provider/name, a SHEET.toml", "--model provider/name")
+            raise InputError(f"give {file}, or --input and --output")

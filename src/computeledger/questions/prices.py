@@ -29,21 +29,23 @@ class PriceListQuestion(Asked):
 class PriceSheetQuestion(Asked):
     """Every price of one sheet, with its tiers and modes."""
 
-    name: str = asked("text", "provider/name, or a price sheet as TOML.", ...)
+    name: str = asked("text", "provider/name, or a price sheet as TOML.", ..., example="deepseek/deepseek-chat")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PriceHistoryQuestion(Asked):
     """Every dated set of prices of one model."""
 
-    name: str = asked("text", "provider/name.", ...)
+    name: str = asked("text", "provider/name.", ..., example="deepseek/deepseek-chat")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BillQuestion(Asked):
     """What one request costs at one or more price sheets."""
 
-    names: tuple[str, ...] = asked("texts", "provider/name, or price sheets as TOML.", ...)
+    names: tuple[str, ...] = asked(
+        "texts", "provider/name, or price sheets as TOML.", ..., example="deepseek/deepseek-chat"
+    )
     input_tokens: float = asked(
         "tokens",
         "New input tokens, as in serve: the prompt without its cached prefix.",

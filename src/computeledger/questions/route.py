@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import MOST_SEED, Asked, asked
+from computeledger.files import of_files
 
 if TYPE_CHECKING:
     from computeledger.economics.routing.task import RouteCase
@@ -41,4 +42,5 @@ class RouteQuestion(Asked):
         if self.check_attempts and (self.min_success is not None or self.failure_usd is not None):
             raise InputError("--check-attempts predicts cascades: it takes no --min-success and no --failure-usd")
         if self.task is None and self.attempts is None:
-            raise InputError("no task: give a file such as TASK.toml, or --attempts")
+            tables = "its tables, first of all model: who may do it"
+            raise InputError(f"no task: give {of_files('a file such as TASK.toml, or --attempts', tables)}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import asked, fields_of, shared
+from computeledger.files import of_files
 from computeledger.workloads.engines import scheduler_of
 from computeledger.workloads.questions.adapters import Adapting
 from computeledger.workloads.questions.conversations import Conversing
@@ -187,7 +188,8 @@ class SimulateServeQuestion(EngineRun, Conversing, Adapting, WithImages, Structu
         if self.prefill_system is not None and self.anchor:
             raise InputError("--anchor is read on one kind of chip: leave out --prefill-system")
         if self.workload is None and self.arrivals is None:
-            raise InputError("give --workload FILE (a trace) or --arrivals poisson:RATE")
+            trace = of_files("FILE (a trace)", "azure-conv-2023 (a published load)")
+            raise InputError(f"give --workload {trace} or --arrivals poisson:RATE")
         if self.arrivals is None and self.load_curve is not None:
             raise InputError("--load-curve shapes --arrivals; a trace has its own")
         if self.turns is not None:

@@ -10,6 +10,7 @@ from urllib.parse import quote, unquote
 
 from computeledger.errors import InputError, nearest, shown
 from computeledger.files import without_user_files
+from computeledger.interfaces.mcp.wording import tool_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,5 +88,8 @@ def read(address: str) -> str:
     id_ = unquote(id_)
     if kind == "schemas" and id_ not in known[kind].ids():
         raise InputError(f"{shown(id_)}: no schema; {nearest(id_, known[kind].ids())}")
-    with without_user_files():
-        return json.dumps(known[kind].document(id_), default=float, allow_nan=False)
+    try:
+        with without_user_files():
+            return json.dumps(known[kind].document(id_), default=float, allow_nan=False)
+    except InputError as error:
+        raise type(error)(tool_words(str(error))) from None

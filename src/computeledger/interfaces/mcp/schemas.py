@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from computeledger.interfaces.mcp.wording import described_arguments
+
 #: Address of a whole schema.
-ADDRESS = "computeledger://schemas/"
+SCHEMAS = "computeledger://schemas/"
 #: Tables of a plan that few write: no list of tools names their keys.
 _SELDOM = ("efficiency",)
 _VALUES = "Values are texts with their unit ('15T tokens', '$2/h', '30ms') or ranges ('10M..100M'); counts are numbers."
@@ -20,7 +22,7 @@ def whole(name: str) -> dict[str, Any]:
     >>> sorted(whole("offers")["properties"]), whole("task")["properties"]["model"]["type"]
     (['offer', 'promise', 'workload'], 'array')
     """
-    return {"plan": _plan, "offers": _offers, "task": _task}[name]()
+    return described_arguments({"plan": _plan, "offers": _offers, "task": _task}[name]())
 
 
 def short(name: str) -> dict[str, Any]:
@@ -32,7 +34,7 @@ def short(name: str) -> dict[str, Any]:
     'Keys: model, system, gpus, layout'
     """
     full = whole(name)
-    said = f"{full.get('description', '')} {_VALUES} Each key described: resource {ADDRESS}{name}.".strip()
+    said = f"{full.get('description', '')} {_VALUES} Each key described: resource {SCHEMAS}{name}.".strip()
     properties = {key: _short(key, one) for key, one in full["properties"].items()}
     return {**{key: one for key, one in full.items() if key[0] != "$"}, "description": said, "properties": properties}
 
@@ -64,8 +66,8 @@ def _offers() -> dict[str, Any]:
     limits = {key: one for key, one in served.items() if one.takes_quantile}
     load = {key: one for key, one in served.items() if not one.takes_quantile}
     terms = fields_of(OfferTerms)
-    each = {"name": _text("What it is called."), **described(served), **described(terms)}
-    said = f"Keys: name, those of workload and promise, {', '.join(terms)}."
+    each = {**described(served), **described(terms)}
+    said = f"Keys: those of workload and promise, {', '.join(terms)}."
     return {
         "type": "object",
         "description": "Offers for one load: what all share in workload, limits in promise, an offer each in offer.",

@@ -15,6 +15,8 @@ import computeledger
 from computeledger.errors import InputError, nearest, shown
 from computeledger.fields import Field, Record, described, fields_of, json_schema
 from computeledger.files import check_user_file, without_user_files
+from computeledger.interfaces.mcp.schemas import SCHEMAS
+from computeledger.interfaces.mcp.wording import described_arguments, tool_words
 
 if TYPE_CHECKING:
     from computeledger.questions.answer import Answer
@@ -72,7 +74,10 @@ _TOOL_OF = {
 _SAID_BY = {"simulate_serve": "serve"}
 #: Asks for formula, inputs and source of every figure.
 WORKING = "working"
-_WORDS = {"type": "string", "description": "Words, or their beginnings; several narrow the list."}
+_WORDS = {
+    "type": "string",
+    "description": "Words, or their beginnings; several narrow the list. Without: all there is.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +109,8 @@ def tools() -> dict[str, Tool]:
     Examples
     --------
     >>> found = tools()["serve"]
-    >>> found.description.partition(":")[0], found.schema["required"]
-    ('Serve a model', ['model', 'system'])
+    >>> found.description, found.schema["required"]
+    ('How fast and how cheap a model is served, and what binds.', ['model', 'system'])
     """
     asked = {name: _question_tool(name) for name in QUESTIONS}
     looked_up = {
@@ -152,8 +157,13 @@ def _question_tool(name: str) -> Tool:
         for key, one in fields.items()
     }
     properties[WORKING] = {"type": "boolean", "description": "Give formula, inputs and source of every figure."}
-    schema = {**schema, "properties": properties}
-    return Tool(name, " ".join((question.__doc__ or "").partition("\n\n")[0].split()), schema, _caller(name))
+    schema = described_arguments({**schema, "properties": properties})
+    return Tool(name, _summary(getattr(computeledger, name)), schema, _caller(name))
+
+
+def _summary(function: Callable[..., Any]) -> str:
+    """What a function of the package answers, as its own documentation begins."""
+    return " ".join((function.__doc__ or "").partition("\n\n")[0].split()).replace("``", "`")
 
 
 def _or_tables(name: str, one: Field, schema: dict[str, Any]) -> dict[str, Any]:
@@ -180,11 +190,13 @@ def _caller(name: str) -> Callable[[dict[str, Any]], Answer]:
     def answer(given: dict[str, Any]) -> Answer:
         unknown = next((key for key in given if key not in fields), None)
         if unknown is not None:
-            raise InputError(f"{shown(unknown)}: no argument of {name}; {nearest(unknown, fields)}")
+            raise InputError(f"{shown(unknown)}: no argument of {name}; {nearest(unknown, (*fields, WORKING))}")
+        if whole and fields[whole].is_required and whole not in given:
+            raise InputError(f"{whole}: needed, its tables as an object; {SCHEMAS}{whole} describes each key")
         rest = {key: value for key, value in given.items() if key != whole}
         first = given.get(whole) if whole else None
         if isinstance(first, str):
-            check_user_file(first, "pass its tables as an object, or start the server with --files")
+            check_user_file(first, "pass its tables as an object, or start the server as `computeledger mcp --files`")
         if isinstance(first, Mapping) and whole == "plan":
             first = computeledger.read_plan(first)
         function = getattr(computeledger, name)
@@ -196,17 +208,21 @@ def _caller(name: str) -> Callable[[dict[str, Any]], Answer]:
 
 def _lookup_tool(name: str, description: str) -> Tool:
     def answer(given: dict[str, Any]) -> Answer:
-        words = given.get("words", "")
+        words: Any = given.get("words", "")
         unknown = next((key for key in given if key != "words"), None)
         if unknown is not None:
             raise InputError(f"{shown(unknown)}: no argument of {name}; allowed: words")
         if not isinstance(words, str):
             raise InputError(f"words {shown(words)}: expected a text")
+        if name == "search_facts" and not words.strip():
+            from computeledger.questions.answers.facts import searched_facts
+
+            return searched_facts()
         found: Answer = getattr(computeledger, name)(words)
-        return found if name != "guide" else _with_tools(found)
+        return found
 
     schema = {
-        "type": "object", "properties": {"words": _WORDS}, "required": ["words"], "additionalProperties": False,
+        "type": "object", "properties": {"words": _WORDS}, "required": [], "additionalProperties": False,
     }  # fmt: skip
     return Tool(name, description, schema, answer)
 
@@ -275,9 +291,16 @@ def call(name: str, given: Mapping[str, Any], *, has_files: bool = False) -> tup
     working = rest.pop(WORKING, False) if name in QUESTIONS else False
     if not isinstance(working, bool):
         raise InputError(f"{WORKING} {shown(working)}: expected true or false")
-    with nullcontext() if has_files else without_user_files():
-        answer = known[name].answer(rest)
-        return answer.to_dict(working=working), _read_as(name, rest) + view_text(answer, working=working)
+    try:
+        with nullcontext() if has_files else without_user_files():
+            answer = known[name].answer(rest)
+            document = answer.to_dict(working=working)
+            if name == "guide":
+                for one in document["questions"]:
+                    one["tool"] = tool_of(one["command"])
+            return document, _read_as(name, rest) + view_text(_with_tools(answer), working=working)
+    except InputError as error:
+        raise type(error)(tool_words(str(error))) from None
 
 
 def _read_as(name: str, given: Mapping[str, Any]) -> str:

@@ -151,13 +151,13 @@ def _flop_sheet(answer: FlopSheetAnswer) -> View:
 
 def _schedule(answer: ScheduleAnswer) -> View:
     out = answer.release
-    ends = f"{out.p05} to {out.p95}"
+    ends = f"{out.p05} to {out.p95}" if out.p05 != out.p95 else ""
     rows = [[name, day.p05, day.p50, day.p95] for name, day in answer.ends.items()]
     return View(
         title=f"A release, from {answer.start}",
         headline=headline_words(
             f"A model whose chips were ordered on {answer.start}",
-            f"out on {out.p50} (90\u00a0%: {out.p05} to {out.p95})",
+            f"out on {out.p50} (90\u00a0%: {ends})" if ends else f"out on {out.p50}, if each step takes the time given",
         ),
         main="ends",
         tiles=(Tile("Release", out.p50, ends, key="ends"),),

@@ -395,7 +395,7 @@ def _model(given: str) -> Model:
                 raise
         every = [*_hardware_ids(), *model_ids(), *_edition_ids(), *load_reliability(), *load_sources()]
         if not close_choices(given, every):
-            raise UnknownIdError(f"unknown id {shown(given)}: computeledger facts search WORD finds ids") from None
+            raise UnknownIdError(f"unknown id {shown(given)}: `computeledger facts search WORD` finds ids") from None
         raise unknown_id("id", given, every) from None
 
 

@@ -105,7 +105,7 @@ def fit(question: FitQuestion | None = None, /, **given: Given) -> FitAnswer:
 def answer_fit(question: FitQuestion) -> FitAnswer:
     """Answer ``computeledger fit``, and write the calibration where that is asked for."""
     folder = Path(question.data)
-    check_user_file(question.data, "`computeledger mcp` has an option that allows it")
+    check_user_file(question.data, "start the server as `computeledger mcp --files`")
     if not folder.is_dir():
         raise InputError(f"--data {question.data}: no such folder")
     with open_executor(question.workers, question.cluster) as executor:

@@ -211,7 +211,7 @@ def route(
     if isinstance(question, (str, Path)):
         question, given = None, {**given, "task": str(question)}
     elif isinstance(question, Mapping):
-        case = route_of(Document("the task", "", dict(question), shipped=False), Path(), load_sheet)
+        case = route_of(Document("task", "", dict(question), shipped=False, is_object=True), Path(), load_sheet)
         question, given = None, {**given, "task": case}  # type: ignore[dict-item]
     return from_python(RouteQuestion, answer_route, question, given)
 

@@ -13,7 +13,7 @@ from computeledger.distributions import Spread, read_spread, spread_of_values
 from computeledger.errors import InputError, QuantityError, nearest, shown
 from computeledger.facts.traffic import NamedWorkload, named_workloads
 from computeledger.fields import Asked, asked, fields_of, question_from
-from computeledger.files import read_toml, user_files_allowed
+from computeledger.files import of_files, read_toml, user_files_allowed
 from computeledger.simulation.serving.arrivals import MOST_RATES, TRACED, Arrivals, DrawnLoad, StretchLengths
 from computeledger.simulation.serving.sharing import Sharing
 from computeledger.simulation.serving.traces import Trace, read_trace
@@ -195,7 +195,7 @@ def read_workload(given: str) -> Workload:
         return _named(known[given])
     path = Path(given).expanduser()
     if not user_files_allowed() or not (path.suffix or path.exists()):
-        raise InputError(f"--workload {shown(given)}: no such workload or file; {nearest(given, known)}")
+        raise InputError(f"--workload {shown(given)}: no such workload{of_files(' or file')}; {nearest(given, known)}")
     return stated_workload(read_toml(path), str(path)) if path.suffix == ".toml" else traced_workload(path)
 
 

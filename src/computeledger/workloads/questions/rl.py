@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from computeledger.distributions import Spread, high_of, low_of, read_spread
 from computeledger.errors import InputError, shown
 from computeledger.fields import MOST_COUNT, MOST_SAMPLES, SWITCH, TEXT, TEXTS, WHOLE, asked, fields_of, shared
+from computeledger.files import of_files
 from computeledger.physics.calibration.weight_sync import load_sync_mechanism, sync_mechanisms
 from computeledger.workloads.frameworks import USUAL_STACK
 from computeledger.workloads.questions.pretrain import PretrainQuestion
@@ -382,9 +383,10 @@ class RLQuestion(MayAdapt, OnSystem):
         lengths = ("rollout_tokens", "rollout_p50_tokens", "rollout_lengths")
         n_said = sum(getattr(self, name) is not None for name in lengths)
         if n_said != 1 and not (n_said == 0 and self.reads_log):
+            file = of_files(", or --rollout-lengths FILE (one length a line)")
             raise InputError(
-                "how long is a rollout? give one of --rollout-tokens 4K (the mean), --rollout-p50-tokens 2K with "
-                "--rollout-p95-tokens 12K, or --rollout-lengths FILE (one length a line)"
+                "how long is a rollout? give --rollout-tokens 4K (the mean), or --rollout-p50-tokens 2K with "
+                f"--rollout-p95-tokens 12K{file}"
             )
         if self.rollout_p50_tokens is not None and self.rollout_p95_tokens is None:
             raise InputError("--rollout-p50-tokens: needs --rollout-p95-tokens beside it")

@@ -33,11 +33,13 @@ class OnSystem(Sampled):
     """A question about a model on a system."""
 
     model: str = asked(
-        "text", "Model id, path to a config.json, or numbers: 100B-A10B.", ..., label="Model", group="What"
-    )
+        "text", "Model id, path to a config.json, or numbers: 100B-A10B.", ..., label="Model", group="What",
+        example="llama-3.1-8b",
+    )  # fmt: skip
     system: str = asked(
-        "text", "System id, a count (2xl40s, 4xh100-nvl8), or path to a system TOML.", ..., label="System", group="What"
-    )
+        "text", "System id, a count (2xl40s, 4xh100-nvl8), or path to a system TOML.", ..., label="System",
+        group="What", example="h100-nvl8",
+    )  # fmt: skip
     gpus: int | None = asked(
         "whole", "GPUs at hand.", least=1, metavar="N", label="GPUs", group="What", slider=(1, 512),
         blank="as many as the best layout asks for",

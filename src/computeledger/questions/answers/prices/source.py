@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
@@ -11,10 +11,14 @@ from itertools import pairwise
 from typing import Any
 
 from computeledger.economics.prices.sheets import KINDS, PriceSheet, PriceTier, Rate
-from computeledger.errors import InputError, unknown_id
+from computeledger.errors import InputError, UnknownIdError, close_choices, shown, unknown_id
 
 _KEYS = {"input": "input_mtok", "output": "output_mtok", "cached_read": "cache_read_mtok",
          "cache_write": "cache_write_mtok", "cache_write_1h": "cache_write_1h_mtok"}  # fmt: skip
+
+
+#: Sellers of a model that a message names.
+MOST_SELLERS = 5
 
 
 def _snapshot() -> Any:
@@ -42,14 +46,30 @@ def find_model(name: str) -> tuple[str, Any]:
     provider_id, _, model_id = name.partition("/")
     providers = {provider.id: provider for provider in _snapshot().providers}
     if provider_id not in providers:
-        raise unknown_id("provider", provider_id, providers)
+        raise _no_provider(name, provider_id, providers)
     models = {model.id: model for model in providers[provider_id].models}
+    if not model_id:
+        raise UnknownIdError(f"{shown(name)}: write provider/model, such as {provider_id}/{min(models)}")
     if model_id in models:
         return name, models[model_id]
     found = providers[provider_id].find_model(model_id) if model_id else None
     if found is None:
         raise unknown_id(f"model of {provider_id}", model_id, models)
     return f"{provider_id}/{found.id}", found
+
+
+def _no_provider(name: str, provider_id: str, providers: Iterable[str]) -> UnknownIdError:
+    """Say who sells a model that was named alone, else which providers there are."""
+    sold: dict[str, list[str]] = {}
+    for full in model_names():
+        sold.setdefault(full.partition("/")[2].lower(), []).append(full)
+    wanted = name.rpartition("/")[2].lower()
+    close = [full for model in ([wanted] if wanted in sold else close_choices(wanted, sold)) for full in sold[model]]
+    if not close:
+        return unknown_id("provider", provider_id, providers)
+    more = f" and {len(close) - MOST_SELLERS} more" if len(close) > MOST_SELLERS else ""
+    meant = " or ".join(map(repr, close[:MOST_SELLERS]))
+    return UnknownIdError(f"{shown(name)} names no provider: write provider/model; did you mean {meant}{more}?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from computeledger.economics.hosting.memory_design import design_memory
 from computeledger.errors import DoesNotFitError, InputError, shown
 from computeledger.facts.catalog import user_path
 from computeledger.fields import Given
+from computeledger.files import check_user_file
 from computeledger.physics.calibration.efficiency import IDEAL, median_of
 from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.calibration.serving import calibrated_engines
@@ -347,8 +348,9 @@ def answer_serve(question: ServeQuestion) -> ServeAnswer | PoolsAnswer:
     if question.emit is not None:
         check_launcher(question.emit)
     if question.profile is not None and user_path(question.profile) is None:
+        check_user_file(f"--profile {shown(question.profile)}", "leave profile out, or anchor the answer")
         given = shown(question.profile)
-        raise InputError(f"--profile {given}: no such file; computeledger calibrate --write FOLDER makes one")
+        raise InputError(f"--profile {given}: no such file; `computeledger calibrate --write FOLDER` makes one")
     if question.promises:
         return _answer_promise(question)
     if question.modes == (TWO_POOLS,):

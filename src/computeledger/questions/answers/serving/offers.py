@@ -67,14 +67,18 @@ def read_offers(source: str | Mapping[str, Any]) -> Offers:
     >>> [one.name for one in both.each], both.each[0].question.gpus
     (['h100-nvl8', 'b200-nvl8'], 1)
     """
-    file = Document("offers", "", dict(source), shipped=False) if isinstance(source, Mapping) else _file(source)
+    file = (
+        Document("offers", "", dict(source), shipped=False, is_object=True)
+        if isinstance(source, Mapping)
+        else _file(source)
+    )
     known = [*_SHARED, _OFFERS]
     for key in file.table:
         if key not in known:
             raise file.error(key, f"no table of a file of offers; {nearest(key, known)}")
     tables = file.table.get(_OFFERS, [])
     if not isinstance(tables, list) or not tables or not all(isinstance(one, Mapping) for one in tables):
-        raise file.error(_OFFERS, "at least one is needed: write [[offer]] with what it is")
+        raise file.error(_OFFERS, "at least one is needed: an [[offer]] with its system or its api")
     shared = {key: value for name in _SHARED for key, value in _shared(file, name).items()}
     found = [one for place, table in enumerate(tables) for one in _offers(file, place, table, shared)]
     if len(found) > MOST_OFFERS:
@@ -175,7 +179,7 @@ def _offers(file: Document, place: int, table: Mapping[str, Any], shared: Mappin
             ) from None
         key = "api" if found.question is None else "system"
         line = _line(file, _HEADER, place, key) or file.line_of(_OFFERS)
-        out.append(replace(found, where=f"{file.name}:{line}: {label}: "))
+        out.append(replace(found, where=f"{file.place(line)}: {label}: "))
     return out
 
 
