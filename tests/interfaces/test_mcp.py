@@ -27,8 +27,9 @@ import computeledger as cl
 from computeledger.fields import read_value
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.mcp import resources, schemas
+from computeledger.interfaces.mcp.named import QUESTIONS, asked_fields, question_of, tool_of
 from computeledger.interfaces.mcp.server import server
-from computeledger.interfaces.mcp.tools import QUESTIONS, asked_fields, question_of, tool_of, tools
+from computeledger.interfaces.mcp.tools import tools
 from computeledger.progress import StoppedError, counted
 from computeledger.questions.answers.guide import guide_entries
 from computeledger.units import DIMENSIONLESS, DIMENSIONS, si_spelling

@@ -8,68 +8,19 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import computeledger
 from computeledger.errors import InputError, nearest, shown
-from computeledger.fields import Field, Record, described, fields_of, json_schema
+from computeledger.fields import Field, described, fields_of, json_schema
 from computeledger.files import check_user_file, without_user_files
+from computeledger.interfaces.mcp.named import QUESTIONS, asked_fields, question_of, tool_of
 from computeledger.interfaces.mcp.schemas import SCHEMAS
 from computeledger.interfaces.mcp.wording import described_arguments, tool_words
 
 if TYPE_CHECKING:
     from computeledger.questions.answer import Answer
 
-#: Where the question of each tool is declared; ``computeledger.NAME`` answers it.
-QUESTIONS = {
-    "accuracy": "questions.accuracy:AccuracyQuestion",
-    "allocate": "questions.allocate:AllocateQuestion",
-    "backtest": "questions.frontier:BacktestQuestion",
-    "bill": "questions.prices:BillQuestion",
-    "calibrate": "questions.calibrate:CalibrateQuestion",
-    "claims": "questions.claims:ClaimsQuestion",
-    "compare": "questions.compare:CompareQuestion",
-    "cost": "questions.cost:CostQuestion",
-    "fit": "questions.fit:FitQuestion",
-    "flop_sheet": "questions.frontier:FlopSheetQuestion",
-    "forecast": "questions.frontier:ForecastQuestion",
-    "growth": "questions.frontier:GrowthQuestion",
-    "invert": "questions.invert:InvertQuestion",
-    "labs": "questions.frontier:LabsQuestion",
-    "memory": "questions.memory:MemoryQuestion",
-    "plan": "questions.plan:PlanQuestion",
-    "pretrain": "workloads.questions.pretrain:PretrainQuestion",
-    "price_floor": "questions.prices:PriceFloorQuestion",
-    "price_history": "questions.prices:PriceHistoryQuestion",
-    "price_quality": "questions.prices:QualityQuestion",
-    "reconcile": "questions.reconcile:ReconcileQuestion",
-    "rl": "workloads.questions.rl:RLQuestion",
-    "rl_returns": "questions.rl_returns:RLReturnsQuestion",
-    "route": "questions.route:RouteQuestion",
-    "schedule": "questions.frontier:ScheduleQuestion",
-    "serve": "workloads.questions.serve:ServeQuestion",
-    "sheet": "questions.sheet:SheetQuestion",
-    "simulate_rl": "questions.simulate:SimulateRLQuestion",
-    "simulate_serve": "questions.simulate:SimulateServeQuestion",
-    "sites": "questions.frontier:SitesQuestion",
-    "spread": "questions.frontier:SpreadQuestion",
-    "sweep": "questions.sweep:SweepQuestion",
-    "systems": "questions.frontier:SystemsQuestion",
-    "think": "questions.think:ThinkQuestion",
-    "training_runs": "questions.frontier:RunsQuestion",
-    "validate": "questions.validate:ValidateQuestion",
-}
-#: Fields that write files or start other processes: no tool has them.
-LEFT_OUT = frozenset({"cluster", "csv", "parquet", "workers", "write"})
-_ALSO_LEFT_OUT = {"reconcile": {"calibration"}}
-#: Commands whose tool has another name.
-_TOOL_OF = {
-    "frontier sheet": "flop_sheet", "frontier runs": "training_runs", "prices quality": "price_quality",
-    "prices floor": "price_floor", "prices history": "price_history", "prices bill": "bill",
-    "facts search": "search_facts", "facts show": "search_facts", "facts model": "search_facts",
-    "rl --published": "rl_returns",
-}  # fmt: skip
 #: Tool -> the tool that describes the fields that both have: a list of tools says them once.
 _SAID_BY = {"simulate_serve": "serve"}
 #: Asks for formula, inputs and source of every figure.
@@ -88,18 +39,24 @@ class Tool:
     ----------
     name : str
         Of the function of ``computeledger`` that answers.
-    description : str
-        What it answers, in a sentence or two.
     schema : Mapping
         JSON Schema of its arguments.
     answer : Callable
         Takes the arguments, and gives the answer.
+    said : str
+        What it answers, where that is not what its function says.
     """
 
     name: str
-    description: str
     schema: Mapping[str, Any]
     answer: Callable[[dict[str, Any]], Answer]
+    said: str = ""
+
+    @property
+    def description(self) -> str:
+        """What it answers, as the documentation of its function begins; a call does not load all functions for it."""
+        told = self.said or (getattr(computeledger, self.name).__doc__ or "").partition("\n\n")[0]
+        return " ".join(told.split()).replace("``", "`")
 
 
 @functools.cache
@@ -121,31 +78,6 @@ def tools() -> dict[str, Tool]:
     return dict(sorted({**asked, **found}.items()))
 
 
-def question_of(name: str) -> type[Record]:
-    """The question of a tool.
-
-    Examples
-    --------
-    >>> fields_of(question_of("serve"))["tpot"].dimension
-    's'
-    """
-    module, _, record = QUESTIONS[name].partition(":")
-    found: type[Record] = getattr(import_module(f"computeledger.{module}"), record)
-    return found
-
-
-def asked_fields(name: str) -> dict[str, Field]:
-    """Fields of a tool's question, those left out that write files or start processes.
-
-    Examples
-    --------
-    >>> "csv" in asked_fields("compare"), "offers" in asked_fields("compare")
-    (False, True)
-    """
-    left_out = LEFT_OUT | _ALSO_LEFT_OUT.get(name, set())
-    return {key: one for key, one in fields_of(question_of(name)).items() if key not in left_out}
-
-
 def _question_tool(name: str) -> Tool:
     question, fields = question_of(name), asked_fields(name)
     schema = json_schema(question)
@@ -158,12 +90,7 @@ def _question_tool(name: str) -> Tool:
     }
     properties[WORKING] = {"type": "boolean", "description": "Give formula, inputs and source of every figure."}
     schema = described_arguments({**schema, "properties": properties})
-    return Tool(name, _summary(getattr(computeledger, name)), schema, _caller(name))
-
-
-def _summary(function: Callable[..., Any]) -> str:
-    """What a function of the package answers, as its own documentation begins."""
-    return " ".join((function.__doc__ or "").partition("\n\n")[0].split()).replace("``", "`")
+    return Tool(name, schema, _caller(name))
 
 
 def _or_tables(name: str, one: Field, schema: dict[str, Any]) -> dict[str, Any]:
@@ -224,20 +151,7 @@ def _lookup_tool(name: str, description: str) -> Tool:
     schema = {
         "type": "object", "properties": {"words": _WORDS}, "required": [], "additionalProperties": False,
     }  # fmt: skip
-    return Tool(name, description, schema, answer)
-
-
-def tool_of(command: str) -> str:
-    """The tool that answers what a command does; empty where none does.
-
-    Examples
-    --------
-    >>> [tool_of(f"computeledger {one}") for one in ("frontier systems '1 MW'", "rl --published", "claims C1", "web")]
-    ['systems', 'rl_returns', 'claims', '']
-    """
-    words = command.split()[1:3] if command.startswith("computeledger ") else []
-    name = _TOOL_OF.get(" ".join(words), "")
-    return name or next((one for one in ("_".join(words), *words[::-1]) if one in QUESTIONS), "")
+    return Tool(name, schema, answer, description)
 
 
 def _with_tools(found: Answer) -> Answer:

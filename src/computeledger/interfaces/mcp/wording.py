@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from computeledger.fields import fields_of, python_spelling, without_brackets
+from computeledger.interfaces.mcp.named import LEFT_OUT, QUESTIONS, question_of, tool_of
 
 #: What an engine calls its own options, as a description repeats them.
 _OF_ENGINES = re.compile(r"(\([^()]*vLLM[^()]*\))")
@@ -27,8 +28,6 @@ def tool_words(message: str) -> str:
 
 
 def _tool_or_command(command: str) -> str:
-    from computeledger.interfaces.mcp.tools import LEFT_OUT, tool_of
-
     tool = tool_of(command if command.startswith("computeledger ") else f"computeledger {command}")
     options = {one.replace("-", "_") for one in re.findall(r"--([a-z0-9-]+)", command)}
     return f"the tool {tool}" if tool and not options & LEFT_OUT else f"`{command}`"
@@ -66,6 +65,4 @@ def _arguments(said: str) -> str:
 @functools.cache
 def _names() -> frozenset[str]:
     """Every argument of every tool."""
-    from computeledger.interfaces.mcp.tools import QUESTIONS, question_of
-
     return frozenset(name for one in QUESTIONS for name in fields_of(question_of(one)))
