@@ -437,12 +437,17 @@ def _problem(one: Field, value: float) -> str:
     if math.isinf(value) and one.most == math.inf:
         return "must be finite"
     if one.is_open and value <= one.least:
-        return f"must be greater than {one.least:g}"
+        return f"must be greater than {_limit(one, one.least)}"
     if one.is_whole and value % 1 and one.least <= value <= one.largest:
         return f"must be a whole number, such as {math.floor(value):,} or {math.ceil(value):,}"
     if value < one.least:
-        return f"must be at least {one.least:g}" if one.least else "must not be negative"
-    return f"must be at most {one.largest:g}" if value > one.largest else ""
+        return f"must be at least {_limit(one, one.least)}" if one.least else "must not be negative"
+    return f"must be at most {_limit(one, one.largest)}" if value > one.largest else ""
+
+
+def _limit(one: Field, value: float) -> str:
+    """A bound as it is said: of a time with its unit."""
+    return f"{value:g} s" if one.dimension == "s" else f"{value:g}"
 
 
 def json_schema(question: type[Record]) -> dict[str, Any]:

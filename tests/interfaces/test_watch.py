@@ -391,6 +391,27 @@ def test_what_binds(more: dict[str, Any], what: str, eased: str, watch_of: Any) 
     assert what in answer.binding.what and eased in answer.binding.eased_by
 
 
+def test_what_helps_a_full_cache_is_judged_by_its_gpus_and_the_interval_stays_at_80_columns(
+    watch_of: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = once(watch_of(*spans(predicted_tpot_s().p50, waiting=5, used=0.99), **MODEL)[0])
+    room = {one.name: one.capacity_ratio for one in answer.levers}
+    assert room["twice the tensor parallelism (tp2)"] > room["KV cache in 8 bits"] > 1.9
+    whole = answer.view()
+    assert "99\u00a0% of the cache" in whole.context and "KV cache in 8 bits helps most for its GPUs" in whole.context
+    monkeypatch.setenv("COLUMNS", "80")
+    print_view(whole)
+    text = capsys.readouterr().out
+    assert "left out at this width: actual / predicted" in text
+    assert re.search("predicted +90.% interval", text)
+
+
+def test_a_span_in_which_counters_began_again_says_why_nothing_is_predicted(watch_of: Any) -> None:
+    answer = once(watch_of(vllm(9000, 36), vllm(250, 1), **MODEL)[0])
+    assert answer.prediction is None
+    assert any("nothing is predicted: counters began again in this span" in one for one in answer.remarks)
+
+
 def test_preempted_requests_say_that_the_cache_binds(watch_of: Any) -> None:
     answer = once(watch_of(vllm(0, 0), vllm(9000, 30, preempted=3))[0])
     assert answer.binding is not None and answer.binding.why == "3 requests were preempted for lack of room"
@@ -451,13 +472,14 @@ def test_a_span_is_a_line_of_a_run_ledger_and_settles_the_plan(tmp_path: Path) -
         '[inference]\ntokens = "1B tokens"\ninput_tokens = "1000 tokens"\noutput_tokens = "250 tokens"\n'
         'layout = "tp1"\nbatch = 20\n'
     )
-    with metrics_server(*(text(vllm(250 * n, n, 0.01)) for n in range(1, 6))) as server:
-        done = call(
-            main,
-            ["watch", server.url, "--plan", str(plan), "--every", "0.1s", "--scrapes", "5", "--ledger", "run.jsonl",
-             "--calibration", "next.toml", "--brief"],
-            tmp_path,
-        )  # fmt: skip
+    asked = ["--plan", str(plan), "--every", "0.1s", "--ledger", "run.jsonl", "--calibration", "next.toml", "--brief"]
+    with metrics_server(*(text(vllm(250 * n, n, 0.01)) for n in (0, 1, 2, 6, 10))) as server:
+        few = call(main, ["watch", server.url, "--once", *asked], tmp_path)
+        assert few.returncode == 0 and not (tmp_path / "next.toml").exists()
+        assert "no calibration: run.jsonl has 1 request and 250 output tokens; 20 requests or 2,000" in few.stderr
+        (tmp_path / "run.jsonl").unlink()
+        server.answers[:] = [text(vllm(750 * n, 3 * n, 0.01)) for n in range(1, 6)]
+        done = call(main, ["watch", server.url, "--scrapes", "5", *asked], tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 5
     lines = (tmp_path / "run.jsonl").read_text().splitlines()
@@ -465,8 +487,8 @@ def test_a_span_is_a_line_of_a_run_ledger_and_settles_the_plan(tmp_path: Path) -
     for line in lines:
         jsonschema.validate(json.loads(line), schema)
     entries = read_ledger(tmp_path / "run.jsonl").entries
-    assert [one.tokens_by_kind for one in entries] == [{"input": 1000.0, "output": 250.0}] * 4
-    assert {(one.workload, one.phase, one.devices, one.sequences) for one in entries} == {("serving", "step", 1, 1.0)}
+    assert [one.tokens_by_kind for one in entries] == [{"input": 3000.0, "output": 750.0}] * 4
+    assert {(one.workload, one.phase, one.devices, one.sequences) for one in entries} == {("serving", "step", 1, 3.0)}
     known = read_calibration(tmp_path / "next.toml").phases["inference"]
     assert known.model == "meta-llama/Meta-Llama-3.1-8B" and 0 < known.utilization.low < known.utilization.high < 1
 
@@ -588,6 +610,9 @@ def test_the_dashboard_in_the_examples_is_what_the_command_writes(tmp_path: Path
     assert (tmp_path / "grafana.json").read_text() == (ROOT / "examples/watch/grafana.json").read_text()
 
 
+RUNS = ("--model", "llama-3.1-8b", "--system", "h100-nvl8")
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -599,7 +624,18 @@ def test_the_dashboard_in_the_examples_is_what_the_command_writes(tmp_path: Path
         (("http://h:1", "--once", "--scrapes", "3"), "--once ends after one answer"),
         (("http://h:1", "--calibration", "c.toml"), "add --plan PLAN.toml and --ledger FILE"),
         (("http://h:1", "http://h:1"), "given twice"),
-        (("http://h:1", "--every", "10ms"), "--every"),
+        (("http://h:1", "--every", "10ms"), "--every '10ms': must be at least 0.1 s"),
+        (("http://h:1", *RUNS, "--backend", "vlm"), "unknown engine 'vlm': did you mean 'vllm'?"),
+        (("http://h:1", *RUNS, "--precision", "fp7"), "unknown precision 'fp7'"),
+        (("http://h:1", *RUNS, "--kv-precision", "fp7"), "unknown precision 'fp7'"),
+        (("http://h:1", *RUNS, "--layout", "tp3"), "layout tp3: 32 attention heads"),
+        (("http://h:1", *RUNS, "--backend-version", "zzz"), "--backend-version 'zzz'"),
+        (("http://h:1", *RUNS, "--anchor", "foo"), "--anchor foo: no such file"),
+        (("http://h:1", *RUNS, "--profile", "plan.toml"), "plan.toml"),
+        (
+            ("http://h:1", "--once", "--ledger", "no/run.jsonl"),
+            "--ledger 'no/run.jsonl': the folder 'no' does not exist",
+        ),
         (("http://127.0.0.1:1", "--once"), "http://127.0.0.1:1/metrics: no connection"),
         (("http://h:1", "--scrapes", "0"), "--scrapes '0': at least 1"),
         (("http://127.0.0.1:1", "--once", "--ledger", "plan.toml"), "plan.toml is no run ledger"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -149,18 +150,28 @@ def _write_dashboard(path: str) -> None:
 
 
 def _write_calibration(question: WatchQuestion, options: dict[str, Any]) -> None:
-    """Settle the plan with the ledger, and write what the next plan takes."""
+    """Settle the plan with the ledger, and write what the next plan takes; of few requests nothing."""
+    from computeledger.actuals.run_ledger import read_ledger
     from computeledger.questions.answers.reconcile import answer_reconcile
+    from computeledger.questions.answers.watch.answer import ENOUGH_REQUESTS, ENOUGH_TOKENS, is_enough
     from computeledger.questions.reconcile import ReconcileQuestion
+    from computeledger.units import format_count
 
     if question.plan is None:
         raise InputError("--calibration is of a plan: add --plan PLAN.toml")
+    entries = read_ledger(Path(options["ledger"])).entries
+    requests = sum(one.sequences or 0.0 for one in entries)
+    tokens = sum(one.tokens_by_kind.get("output", 0.0) for one in entries)
+    if not is_enough(requests, tokens):
+        seen = f"{options['ledger']} has {format_count(requests, 'request')} and {format_count(tokens, 'output token')}"
+        needed = f"{ENOUGH_REQUESTS} requests or {ENOUGH_TOKENS:,} output tokens are needed"
+        click.echo(f"no calibration: {seen}; {needed}: watch for longer", err=True)
+        return
     settled = answer_reconcile(
         ReconcileQuestion(plan=question.plan, actuals=(options["ledger"],), calibration=options["calibration"])
     )
-    settled.write_calibration()
-    known = settled.calibration.phases.get("inference")
-    if known is None:
-        click.echo("no calibration: the ledger has no tokens, or contradicts physics", err=True)
+    if "inference" not in settled.calibration.phases:
+        click.echo("no calibration: the ledger contradicts physics", err=True)
         return
+    settled.write_calibration()
     click.echo(f"calibration: {options['calibration']}", err=True)

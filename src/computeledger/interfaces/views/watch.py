@@ -89,14 +89,15 @@ def _binds(answer: WatchAnswer) -> str:
     if one is None:
         return ""
     best = _best(answer)
-    helps = "" if best is None else f" Of the settings tried, {best} helps most."
+    each = " for its GPUs" if any(lever.gpus_ratio != 1 for lever in answer.levers) else ""
+    helps = "" if best is None else f" Of the settings tried, {best} helps most{each}."
     return f"What binds: {one.what} ({one.why}). Eased by {one.eased_by}.{helps}"
 
 
 def _best(answer: WatchAnswer) -> str | None:
-    """The change that gains most of what is short: room where the cache binds, output per GPU otherwise."""
+    """The change that gains most of what is short per GPU: room where the cache binds, output otherwise."""
     is_room = answer.binding is not None and answer.binding.what == "the KV cache"
-    gains = {one.name: one.capacity_ratio if is_room else one.output_ratio for one in answer.levers}
+    gains = {one.name: one.capacity_ratio / one.gpus_ratio if is_room else one.output_ratio for one in answer.levers}
     name = max(gains, key=lambda each: gains[each], default=None)
     return name if name is not None and gains[name] > 1 + _WORTH else None
 
@@ -115,10 +116,16 @@ def _tables(answer: WatchAnswer) -> list[Table]:
         [one.label, "–" if one.actual is None else show(one.actual, one.unit), *_predicted(one), _verdict(one)]
         for one in answer.rows
     ]
-    columns = ("", "actual #", "predicted #", "90 % interval", "actual / predicted #", "")
+    columns = ("", "actual #", "predicted #", "90 % interval", "actual / predicted #", "verdict")
     note = "; ".join(f"{one.label}: {one.note}" for one in answer.rows if one.note)
     out = [
-        Table("Predicted against actual", columns, compared, note=f"{note}." if note else "", drops=("90 % interval",))
+        Table(
+            "Predicted against actual",
+            columns,
+            compared,
+            note=f"{note}." if note else "",
+            drops=("actual / predicted",),
+        )
     ]
     if times := [_times(name, answer) for name in _told(answer)]:
         out.append(Table("Times of this span", ("", "n #", "mean #", "median #", "p90 #"), times, is_detail=True))
@@ -129,11 +136,12 @@ def _tables(answer: WatchAnswer) -> list[Table]:
                 f"× {one.tpot_ratio:.2f}",
                 f"× {one.output_ratio:.2f}",
                 f"× {one.capacity_ratio:.2f}",
+                f"× {one.gpus_ratio:g}",
                 one.setting,
             ]
             for one in answer.levers
         ]
-        changes = ("change", "time per token #", "output per GPU #", "room of the cache #", "setting")
+        changes = ("change", "time per token #", "output per GPU #", "room of the cache #", "GPUs #", "setting")
         out.append(Table("What would help, by the prediction", changes, tried, note="Each at the load of now, alone."))
     return out
 

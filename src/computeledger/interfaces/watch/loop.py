@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from computeledger.actuals.live.endpoint import LONGEST_S, Address, fetch, new_client
+from computeledger.actuals.live.endpoint import Address, fetch, new_client
 from computeledger.actuals.live.names import COUNTER, HISTOGRAM, KINDS
 from computeledger.actuals.live.scrape import Scrape, read_scrape
 from computeledger.actuals.run_ledger import LedgerWriter
-from computeledger.errors import InputError
+from computeledger.errors import InputError, shown
 from computeledger.questions.answers.watch.answer import WatchAnswer, answer_watch
 from computeledger.questions.answers.watch.session import Endpoint, Session
 
@@ -130,10 +130,9 @@ def watching(session: Session, ledger: str | None) -> Iterator[Watch]:
     writer = None if ledger is None else _ledger(ledger)
     with asyncio.Runner() as runner:
         client: Any = runner.run(_made())
-        longest_s = min(LONGEST_S, max(session.question.every, 1.0))
 
         async def get(address: Address) -> str:
-            return await fetch(client, address, longest_s)
+            return await fetch(client, address)
 
         try:
             yield Watch(session, get, runner, ledger=writer)
@@ -154,6 +153,8 @@ def _ledger(path: str) -> LedgerWriter:
     from computeledger.actuals.run_ledger import read_ledger
 
     target = Path(path)
+    if not target.parent.is_dir():
+        raise InputError(f"--ledger {shown(path)}: the folder {shown(str(target.parent))} does not exist")
     if target.exists():
         read_ledger(target)  # a file that is no ledger is left as it is
     return LedgerWriter(target)

@@ -16,7 +16,7 @@ from computeledger.questions.answers.watch.session import Endpoint, Session, at_
 from computeledger.questions.watch import WatchQuestion
 from computeledger.units import KILO, format_si
 
-#: Requests, or tokens, from which a span is a measurement worth giving to ``serve --anchor`` (assumption) [-].
+#: Requests, or tokens, from which spans are a measurement worth an anchor or a calibration (assumption) [-].
 ENOUGH_REQUESTS, ENOUGH_TOKENS = 20, 2000
 #: Share of prompts from a cache up to which an anchor describes the requests (assumption) [-].
 FEW_CACHED_FRACTION = 0.05
@@ -57,9 +57,13 @@ class WatchAnswer(Answer):
         session, load, known = self.session, self.load, self.prediction
         if session is None or load is None or known is None or session.tpot_s is None:
             return ""
-        enough = (session.requests or 0.0) >= ENOUGH_REQUESTS or session.tpot_s.count >= ENOUGH_TOKENS
         batch = session.batch
-        if not enough or not batch or round(batch) < 1 or (session.hit_fraction or 0.0) > FEW_CACHED_FRACTION:
+        if (
+            not is_enough(session.requests or 0.0, session.tpot_s.count)
+            or not batch
+            or round(batch) < 1
+            or (session.hit_fraction or 0.0) > FEW_CACHED_FRACTION
+        ):
             return ""
         read = load.input_tokens + load.cached_tokens
         lengths = f"isl={max(round(read), 1)},osl={max(round(load.output_tokens), 1)}"
@@ -128,6 +132,17 @@ class WatchAnswer(Answer):
             "anchor": self.anchor or None,
             "remarks": list(self.remarks),
         }  # fmt: skip
+
+
+def is_enough(requests: float, tokens: float) -> bool:
+    """Whether so many requests or tokens are a measurement that others may build on.
+
+    Examples
+    --------
+    >>> is_enough(20, 700), is_enough(14, 2000), is_enough(14, 700)
+    (True, True, False)
+    """
+    return requests >= ENOUGH_REQUESTS or tokens >= ENOUGH_TOKENS
 
 
 def answer_watch(session: Session) -> WatchAnswer:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from computeledger.actuals.live.window import Window
 from computeledger.questions.answer import Quantity
 from computeledger.questions.answers.watch.predict import Prediction
+from computeledger.questions.wording import percent
 from computeledger.workloads.engines.settings import settings_of
 
 #: Share of the cache from which requests that wait do so for room (assumption) [-].
@@ -145,10 +146,10 @@ def binding(window: Window, predicted: Prediction | None) -> Binding | None:
         why = f"{count:,.0f} {'request was' if count == 1 else 'requests were'} preempted for lack of room"
         return Binding("the KV cache", why, f"an 8-bit cache, a larger share of the memory, or a lower {limit}")
     if waiting >= 1 and used is not None and used >= FULL_FRACTION:
-        why = f"{waiting:,.3g} requests wait while {used:.0%} of the cache is in use"
+        why = f"{waiting:,.3g} requests wait while {percent(used, 2)} of the cache is in use"
         return Binding("the KV cache", why, "an 8-bit cache, narrower weights, or a larger share of the memory")
     if waiting >= 1:
-        room = "" if used is None else f", and {1 - used:.0%} of the cache is free"
+        room = "" if used is None else f", and {percent(1 - used, 2)} of the cache is free"
         why = f"{waiting:,.3g} requests wait beside {running:,.3g} that run{room}"
         return Binding("the number of sequences, or reading prompts", why, f"a higher {limit}, or longer chunks")
     if not running and not window.added.get("output_tokens", 0.0):

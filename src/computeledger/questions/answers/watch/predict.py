@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from computeledger.arrays import median
-from computeledger.errors import InputError
+from computeledger.errors import DoesNotFitError, InputError
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.transformer import kv_bytes_per_sequence
 from computeledger.questions.answer import Quantity
@@ -115,8 +116,8 @@ class Lever:
         The change, in words.
     setting : str
         How ``serve`` and ``watch`` spell it.
-    tpot_ratio, output_ratio, capacity_ratio : float
-        Time per token, output per GPU, and tokens that the cache holds, with the change over without [-].
+    tpot_ratio, output_ratio, capacity_ratio, gpus_ratio : float
+        Time per token, output per GPU, tokens that the cache holds, and GPUs, with the change over without [-].
     """
 
     name: str
@@ -124,6 +125,7 @@ class Lever:
     tpot_ratio: float
     output_ratio: float
     capacity_ratio: float
+    gpus_ratio: float
 
 
 def predict(deployment: Deployment, load: Load) -> Prediction:
@@ -164,6 +166,19 @@ def predict(deployment: Deployment, load: Load) -> Prediction:
     )
 
 
+def check_deployment(deployment: Deployment) -> None:
+    """Refuse what can be predicted at no load; whether it fits is told at the load that is seen.
+
+    Examples
+    --------
+    >>> check_deployment(Deployment(ServeQuestion(model="llama-3.1-8b", system="h100-nvl8", layout="tp3")))
+    Traceback (most recent call last):
+    computeledger.errors.LayoutError: layout tp3: 32 attention heads of ... cannot be divided 3 ways; tp must divide 32
+    """
+    with contextlib.suppress(DoesNotFitError):
+        predict(deployment, Load(1.0, 1.0, 0.0, 1.0))
+
+
 def levers(deployment: Deployment, now: Prediction) -> tuple[Lever, ...]:
     """Try changes one at a time at the load of a prediction; what cannot run is left out, what gains most is first."""
     found = []
@@ -175,8 +190,9 @@ def levers(deployment: Deployment, now: Prediction) -> tuple[Lever, ...]:
         except InputError:
             continue
         tpot_ratio = other.tpot_s.p50 / now.tpot_s.p50
-        per_gpu = more / tpot_ratio * now.n_gpus / other.n_gpus
-        found.append(Lever(name, setting, tpot_ratio, per_gpu, other.kv_capacity_tokens / now.kv_capacity_tokens))
+        gpus_ratio = other.n_gpus / now.n_gpus
+        room_ratio = other.kv_capacity_tokens / now.kv_capacity_tokens
+        found.append(Lever(name, setting, tpot_ratio, more / tpot_ratio / gpus_ratio, room_ratio, gpus_ratio))
     return tuple(sorted(found, key=lambda one: -one.output_ratio))
 
 

@@ -12,7 +12,6 @@ from computeledger.actuals.live.scrape import Scrape
 from computeledger.actuals.live.window import Window, between, together
 from computeledger.actuals.run_ledger import Entry
 from computeledger.errors import InputError
-from computeledger.facts.load import load_system
 from computeledger.questions.answers.watch.deployment import Deployment, deployment_of
 from computeledger.questions.answers.watch.predict import (
     LEVERS_PAUSE_S,
@@ -20,11 +19,11 @@ from computeledger.questions.answers.watch.predict import (
     Lever,
     Load,
     Prediction,
+    check_deployment,
     levers,
     predict,
 )
 from computeledger.questions.watch import WatchQuestion
-from computeledger.workloads.serving.reading import model_of
 
 #: Requests from which a span says how long requests are [-].
 _ENOUGH_REQUESTS = 1
@@ -166,9 +165,11 @@ class Session:
         is_asked = deployed is not None and self.prediction is None and not self.refused
         if not is_asked or server is None or server.window is None or server.window.duration_s <= 0:
             return ""
+        if server.window.restarts:
+            return "nothing is predicted: counters began again in this span, and count a part of it that nobody knows"
         if not server.window.batch:
             return "nothing is predicted: no request was worked on in this span"
-        if self.load() is not None or server.window.restarts:
+        if self.load() is not None:
             return ""
         name = server.window.engine.name
         given = {"--input-tokens": self.question.input_tokens, "--output-tokens": self.question.output_tokens}
@@ -255,8 +256,7 @@ def new_session(question: WatchQuestion, addresses: Sequence[Address]) -> Sessio
     found = Session(question, [Watched(one) for one in addresses])
     deployed = deployment_of(question, None)
     if deployed is not None:
-        load_system(deployed.question.system)
-        model_of(deployed.question)
+        check_deployment(deployed)
     if deployed is not None and (question.plan is not None or question.backend or question.profile):
         found.deployment = deployed
     return found
