@@ -140,9 +140,11 @@ def close_choices(given: str, allowed: Iterable[str], limit: int = 3) -> list[st
         return [meant]
     lowered: dict[str, list[str]] = {}
     for choice in choices:
-        lowered.setdefault(choice.lower(), []).append(choice)  # GBps and Gbps differ by a factor of eight
-    close = difflib.get_close_matches(given.lower(), lowered, n=limit, cutoff=_LIKENESS)
-    ratios = [difflib.SequenceMatcher(None, given.lower(), match).ratio() for match in close]
+        bare = choice.lower().lstrip("-")  # every option begins alike
+        lowered.setdefault(bare, []).append(choice)  # GBps and Gbps differ by a factor of eight
+    word = given.lower().lstrip("-")
+    close = difflib.get_close_matches(word, lowered, n=limit, cutoff=_LIKENESS)
+    ratios = [difflib.SequenceMatcher(None, word, match).ratio() for match in close]
     kept = [match for match, ratio in zip(close, ratios, strict=True) if ratio > max(ratios) - 0.1]
     return [choice for match in kept for choice in lowered[match]]
 

@@ -119,6 +119,8 @@ BAD_COMMANDS = {
     "a flag that its engine has not": ((*SERVE, "--from-command", "vllm serve m --max-seqs 8"), "--max-num-seqs"),
     "another tool's option": (("serve", "--format", "json"), "unknown option '--format': did you mean '--json'?"),
     "another word for an option": (("serve", "--isl", "1K"), "did you mean '--input-tokens'?"),
+    "no option is near": (("frontier", "forecast", "--flop", "1e28"), "forecast --help` lists those it takes"),
+    "a word where an option is missing": (("fit", "serving", "FOLDER"), "'FOLDER': did you mean --data FOLDER?"),
     "an option near none": (("serve", "--zzzz", "1"), "'--zzzz': `computeledger serve --help` lists those it takes"),
     "a bad value before what is missing": (("serve", "--gpus", "eight"), "--gpus 'eight'"),
     "html into no folder": (

@@ -21,7 +21,9 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 _brief_option = click.option(
-    "--brief", is_flag=True, help="Print one line: the main figure with its 90 % interval, two spaces, and what it is."
+    "--brief",
+    is_flag=True,
+    help="Print one line: the main figure with its 90 % interval, two spaces, and what it is; else the headline.",
 )
 
 
@@ -60,6 +62,8 @@ def run_group(group: click.Group, name: str, arguments: Sequence[str] | None) ->
             code = group.main(args=given, prog_name=name, standalone_mode=False)
     except click.NoSuchOption as error:
         _fail(name, _unknown_option(error), 2)
+    except click.UsageError as error:
+        _fail(name, _used(error), 2)
     except click.ClickException as error:
         _fail(name, error.format_message().replace("\n", " "), 2)
     except click.exceptions.Abort:
@@ -90,6 +94,20 @@ def _unknown_option(error: click.NoSuchOption) -> str:
     is_close = close_choices(error.option_name, known)
     rest = nearest(error.option_name, known) if is_close else f"`{error.ctx.command_path} --help` lists those it takes"
     return f"unknown option {shown(error.option_name)}: {rest}"
+
+
+def _used(error: click.UsageError) -> str:
+    """What is wrong with a command line; a word that has no place may belong to an option that is missing."""
+    said = error.format_message().replace("\n", " ")
+    found = re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", said)
+    if error.ctx is None or found is None:
+        return said
+    given, options = error.ctx.params, error.ctx.command.get_params(error.ctx)
+    needed = [one for one in options if isinstance(one, SectionedOption) and one.section == NEEDED]
+    missing = [one.opts[0] for one in needed if not given.get(str(one.name))]
+    help_of = f"`{error.ctx.command_path} --help` says what it takes"
+    rest = f"did you mean {missing[0]} {found[1]}?" if len(missing) == 1 else help_of
+    return f"unexpected {shown(found[1])}: {rest}"
 
 
 def _fail(name: str, message: str, code: int) -> None:
