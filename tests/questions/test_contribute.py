@@ -68,6 +68,13 @@ def test_a_figure_that_cannot_be_is_refused_by_its_name(value: Any, tmp_path: Pa
         contributed(result=str(path))
 
 
+def test_a_median_where_no_mean_stands_is_a_row_of_a_median(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps({**RESULT, "mean_tpot_ms": None, "median_tpot_ms": 12.0}))
+    rows = contributed(result=str(path)).rows
+    assert [(row["metric"], row["statistic"]) for row in rows] == [("tpot", "median"), ("ttft", "mean")]
+
+
 def test_the_headline_counts_the_gpus_of_the_rows_and_a_log_holds_its_layout_to_its_own(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     path.write_text(json.dumps(RESULT | {"backend": "sglang"}))

@@ -170,7 +170,7 @@ def _of_serving(question: ContributeQuestion) -> dict[str, str]:
         "grade": _GRADE, "model": model.id, "accelerator": system.accelerator.id,
         "n_accelerators": str(layout_of(layout, model).n_gpus), "engine": engine,
         "engine_version": question.backend_version or "", "layout": layout, "weights": precision.name,
-        "kv_cache": question.kv_precision, "statistic": "mean", "note": question.note,
+        "kv_cache": question.kv_precision, "note": question.note,
     }  # fmt: skip
 
 
@@ -248,6 +248,7 @@ def _served(point: BenchmarkPoint, shared: Mapping[str, str], name: str) -> list
     made = []
     for metric, value in times.items():
         own = {"metric": metric, "value": f"{value:.6g}", "unit": "s"}
+        own["statistic"] = point.words.get(f"{metric}_statistic", "mean")
         row = {**dict.fromkeys(curated_columns(SERVING), ""), **shared, **load, **own}
         text = "\x1f".join(row.values())
         made.append(row | {"id": f"c{hashlib.sha256(text.encode()).hexdigest()[:8]}"})

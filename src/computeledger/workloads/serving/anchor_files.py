@@ -203,7 +203,13 @@ def _served(document: Json) -> list[tuple[dict[str, float | None], dict[str, str
         "failed": _number(document, "failed"),
     }
     asks = _ASKED.get(_word(document, "backend", "endpoint_type").removesuffix("-chat"), "")
-    return [(numbers, _said(model=_word(document, "model_id", "server_info.model_path"), asked_engine=asks))]
+    medians = {
+        f"{name}_statistic": "median"
+        for name in ("tpot", "ttft")
+        if _figure(document, f"mean_{name}_ms") is None and numbers[name] is not None
+    }
+    model = _word(document, "model_id", "server_info.model_path")
+    return [(numbers, _said(model=model, asked_engine=asks, **medians))]
 
 
 #: Engines whose own protocol these benchmarks ask by; that of OpenAI is of no engine.
