@@ -536,8 +536,7 @@ def _no_system(given: str) -> InputError:
         return UnknownIdError(f"{error}, or count GPUs: 1x{name}") if compact(name) in chips else error
     if compact(name) in chips:
         return UnknownIdError(_wrong_kind("system", chips[compact(name)].id))
-    close = _meant_systems(name)
-    if not close:
+    if not (close := _meant_systems(name)):
         how = "`computeledger facts search WORD` finds chips and systems"
         return UnknownIdError(f"unknown system {shown(given)}: {forms}; {how}")
     told = " or ".join(repr(one) for one in close)
