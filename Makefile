@@ -120,12 +120,14 @@ docs: $(VENV)/.installed-test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 # With the Python at hand where it has the trainer and no environment was made: a machine with a GPU may have no network.
-# A part that fails is in the report, and the exit code is 1; without a GPU it is 2.
+# A part that fails is in the report, and the exit code is 1; without a GPU it is 2. Make is not named in the lines, which
+# `make -n` would run for it.
+AGAIN := $(MAKE)
 gpu:
 	@python=$(BIN)/python; \
 	if [ ! -e $(VENV)/.installed-test ] && python3 -c \
 	  'from importlib.util import find_spec as f; exit(not all(map(f, ("computeledger", "rntp", "torch", "trl"))))'; \
-	then python=python3; else $(MAKE) $(VENV)/.installed-test; fi; \
+	then python=python3; else $(AGAIN) $(VENV)/.installed-test; fi; \
 	$$python -m rntp gpu $(if $(DRY),--dry)
 
 # the published table of accuracy, and the page that shows it: what other constants or tables have changed

@@ -81,11 +81,23 @@ def test_every_target_of_a_workflow_exists() -> None:
         assert done.returncode == 0, done.stderr
 
 
+def test_a_dry_run_of_a_target_runs_nothing(tmp_path: Path) -> None:
+    """``make -n`` runs a line that names make itself: what such a line does besides must be harmless."""
+    python = tmp_path / "python3"
+    python.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    python.chmod(0o755)
+    given = ["make", "-n", f"VENV={tmp_path}/venv", "gpu"]
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(given, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+    assert "rntp gpu" in done.stdout and not (tmp_path / "ran").exists()
+
+
 def test_the_matrix_has_every_python_and_only_publishing_may_ask_for_a_token() -> None:
     jobs = workflow(ROOT / ".github" / "workflows" / "test.yml")["jobs"]
     assert jobs["test"]["strategy"]["matrix"]["python"] == PYTHONS
     release = workflow(ROOT / ".github" / "workflows" / "release.yml")["jobs"]
     assert release["publish"]["permissions"] == {"id-token": "write"} and release["publish"]["needs"] == "build"
+    assert release["docs"]["needs"] == "publish", "no documentation of a version that failed its tests"
     others = [job for path in WORKFLOWS for name, job in workflow(path)["jobs"].items() if name != "publish"]
     assert not any("id-token" in str(job) for job in others)
 
