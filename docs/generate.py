@@ -303,12 +303,24 @@ def _kinds(parent: type[Answer]) -> list[type[Answer]]:
     return [*own, *below]
 
 
+#: Keys of a document that it has where its question asks for them, or where there is something to say.
+_AT_TIMES = {"anchor", "pareto", "probability", "probability_by", "remarks", "traffic", "working"}
+
+
 def schemas_page() -> str:
     """JSON Schema of the documents that commands print: the keys that each kind has, and which are figures."""
     trees: dict[str, Any] = {}
+    always: dict[str, set[str]] = {}
     for tree in json.loads(_KEYS.read_text("utf-8")).values():
-        _merge(trees.setdefault(next(iter(tree["schema"])), {}), {**tree, "schema": {}})
-    defs = {name.removeprefix("computeledger/"): _described(tree) for name, tree in sorted(trees.items())}
+        kind = next(iter(tree["schema"]))
+        _merge(trees.setdefault(kind, {}), {**tree, "schema": {}})
+        # errors are there of the quantities that were measured
+        names = {name.partition("[")[0] for name, below in tree.items() if "median_abs_error" not in below}
+        always[kind] = always.get(kind, names) & names
+    defs = {
+        name.removeprefix("computeledger/"): {"required": sorted(always[name] - _AT_TIMES), **_described(tree)}
+        for name, tree in sorted(trees.items())
+    }
     chosen = [
         {"if": {"properties": {"schema": {"const": f"computeledger/{name}"}}},
          "then": {"$ref": f"#/$defs/{name.replace('/', '~1')}"}}
@@ -318,7 +330,7 @@ def schemas_page() -> str:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Documents of Compute Ledger's commands",
         "description": "What a command prints with --json. Every key that stands here is kept within its version; a "
-        "document has those that its question asks for, and may have more.",
+        "document has those that its kind requires and those that its question asks for, and may have more.",
         "type": "object",
         "required": ["schema"],
         "properties": {"schema": {"enum": document_kinds()}},

@@ -64,6 +64,7 @@ def test_a_fit_answers_with_its_keys(
     ("document", "said"),
     [
         ({"offers": []}, "'schema' is a required property"),
+        ({"schema": "computeledger/cost/1"}, "'kinds' is a required property"),
         ({"schema": "computeledger/serv/1"}, "'computeledger/serv/1' is not one of"),
         ({"schema": "computeledger/serve/1", "tpot_s": "fast"}, "'fast' is not of type 'number', 'object', 'null'"),
         ({"schema": "computeledger/serve/1", "tpot_s": {"p50": 1.0}}, "'p05' is a required property"),

@@ -182,9 +182,12 @@ def test_nobody_learns_which_files_are_there(name: str, key: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_every_tool_answers_as_the_package_does(name: str) -> None:
+def test_every_tool_answers_as_the_package_does(name: str, repository: Path) -> None:
     found = called(name, CALLS[name])
     assert not found.is_error, found.content
+    jsonschema.validate(
+        found.structured_content, json.loads((repository / "docs/answers.schema.json").read_text("utf-8"))
+    )
     text = found.content[0].text
     assert text.strip() and "\x1b" not in text
     if name in ("serve", "pretrain", "cost", "memory"):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import QUANTILES
-from computeledger.errors import InputError, nearest
+from computeledger.errors import InputError, nearest, shown
 from computeledger.physics.roofline import Operation, bound
 
 Array = NDArray[np.float64]
@@ -199,10 +199,8 @@ def comparison_document(comparison: Comparison, by: Sequence[str] = ()) -> dict[
     """
     document: dict[str, Any] = dict(summaries(comparison, np.ones(len(comparison.rows), bool)))
     document["by"] = {}
+    check_columns(comparison, by)
     for column in by:
-        known = set().union(*(row.keys() for row in comparison.rows)) if comparison.rows else {column}
-        if column not in known:
-            raise InputError(f"--by {column!r}: the data have no such column; {nearest(column, known)}")
         values = np.array([row.get(column) or "not stated" for row in comparison.rows])
         slices = {str(value): summaries(comparison, values == value) for value in sorted(set(values.tolist()))}
         document["by"][column] = {
@@ -210,6 +208,14 @@ def comparison_document(comparison: Comparison, by: Sequence[str] = ()) -> dict[
         }
     document["skipped"] = dict(comparison.skipped)
     return document
+
+
+def check_columns(comparison: Comparison, by: Sequence[str]) -> None:
+    """Refuse columns that no row has."""
+    known = set().union(*(row.keys() for row in comparison.rows)) if comparison.rows else {*by}
+    for column in by:
+        if column not in known:
+            raise InputError(f"--by {shown(column)}: the data have no such column; {nearest(column, known)}")
 
 
 def summaries(comparison: Comparison, chosen: NDArray[np.bool_]) -> dict[str, Any]:

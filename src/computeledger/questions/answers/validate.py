@@ -17,6 +17,7 @@ from computeledger.validation.compare import (
     SHARES,
     Comparison,
     Deviation,
+    check_columns,
     comparison_document,
     deviations,
     summaries,
@@ -104,9 +105,10 @@ def answer_validate(question: ValidateQuestion) -> ValidateAnswer | PriceCheckAn
     """Answer ``computeledger validate``: a table of the user's, told by its columns, or the shipped measurements."""
     if question.prices:
         return PriceCheckAnswer(question, check_prices(question.data))
-    if question.data is None:
-        return ValidateAnswer(question, compare_curated(question.samples, question.seed))
-    return ValidateAnswer(question, compare_table(question.data, question.samples, question.seed))
+    drawn = (question.samples, question.seed)
+    found = compare_curated(*drawn) if question.data is None else compare_table(question.data, *drawn)
+    check_columns(found, question.by)
+    return ValidateAnswer(question, found)
 
 
 def _out_of_sample(comparison: Comparison) -> dict[str, Any]:

@@ -383,10 +383,10 @@ class RLQuestion(MayAdapt, OnSystem):
         lengths = ("rollout_tokens", "rollout_p50_tokens", "rollout_lengths")
         n_said = sum(getattr(self, name) is not None for name in lengths)
         if n_said != 1 and not (n_said == 0 and self.reads_log):
-            file = of_files(", or --rollout-lengths FILE (one length a line)")
+            either, file = of_files(", ", " or "), of_files(", or --rollout-lengths FILE (one length a line)")
             raise InputError(
-                "how long is a rollout? give --rollout-tokens 4K (the mean), or --rollout-p50-tokens 2K with "
-                f"--rollout-p95-tokens 12K{file}"
+                "how long is a rollout? give one of --rollout-tokens 4K (the mean)"
+                f"{either}--rollout-p50-tokens 2K with --rollout-p95-tokens 12K{file}"
             )
         if self.rollout_p50_tokens is not None and self.rollout_p95_tokens is None:
             raise InputError("--rollout-p50-tokens: needs --rollout-p95-tokens beside it")
