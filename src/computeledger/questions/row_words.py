@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
+_REPOSITORY = re.compile(r"([\w.-]+/[\w.-]+):([^@]+)@.*")
 _LABELS = (
     ("model_path", "model"), ("system", "hardware", "accelerator"), ("backend", "engine"), ("mode",),
     ("parallelism", "layout"),
@@ -33,3 +35,17 @@ def row_words(row: Mapping[str, str]) -> str:
     parts.append(row["source"] if "engine" in row and row.get("source") else "")
     known = [part for part in parts if part]
     return " · ".join(known if len(known) > 2 else [cell for cell in row.values() if cell][:5])
+
+
+def source_address(url: str) -> str:
+    """Address of what a row cites: as it is, or of the file in a public repository that it names; empty if neither.
+
+    Examples
+    --------
+    >>> source_address("vllm-project/recipes:a.md@c0ffee")
+    'https://github.com/vllm-project/recipes/blob/HEAD/a.md'
+    """
+    if url.startswith(("https://", "http://")):
+        return url
+    found = _REPOSITORY.fullmatch(url)
+    return f"https://github.com/{found[1]}/blob/HEAD/{found[2]}" if found else ""

@@ -11,7 +11,7 @@ import numpy as np
 
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import NEUTRAL, Spec, plain, rounded
-from computeledger.questions.row_words import row_words
+from computeledger.questions.row_words import row_words, source_address
 from computeledger.questions.wording import percent, with_interval_words, words
 from computeledger.validation.compare import Comparison, Deviation, deviations
 from computeledger.validation.suspects import COLUMN
@@ -59,15 +59,19 @@ def scatter_figure(comparison: Comparison, quantity: str, column: str, is_typica
     found = deviations(comparison, quantity)
     unit = comparison.units.get(quantity, "")
     ends = [value for one in found for value in (one.measured, one.predicted[0], one.predicted[4])]
-    axis = _few(parts.unit_axis(ends, unit, 0.08))
+    axis = parts.unit_axis(ends, unit, 0.08)
+    axis = _even_seconds(axis) if unit == "s" and np.diff(axis["range"])[0] > _WIDE_AXIS else _few(axis)
     groups = _groups(comparison, found, column, _MOST_TYPICAL if is_typical else MOST_GROUPS)
     factors = _typical(found) if is_typical else (0.8, 1.2)
     low, high = axis["range"]
     band, line = _diagonal(low, high, factors)
     data = [band]
+    leads = list(dict.fromkeys(_lead(comparison, one) for one in found))
     by_size = sorted(groups.items(), key=lambda one: (one[1][0] != MOST_GROUPS - 1, -len(one[1][1])))
     for name, (place, members) in by_size:  # the many and the rest behind the few
         points = _points(comparison, members, unit, (name, place, len(found)))
+        if any(leads):
+            points["customdata"] = [leads.index(_lead(comparison, one)) for one in members]
         if is_typical:
             points["legendrank"] = _LAST if place == MOST_GROUPS - 1 else _LAST - 1
             points["marker"] |= {"size": _TYPICAL_PX, "line": {"width": 0.5, "color": _RIM}}
@@ -82,11 +86,35 @@ def scatter_figure(comparison: Comparison, quantity: str, column: str, is_typica
         legend=parts.LEGEND,
         margin={"l": 8, "r": 12, "t": 24, "b": 48},
     )
+    if any(leads):
+        layout["meta"] = {"leads": leads}
     return {"data": data, "layout": layout}
+
+
+def _lead(comparison: Comparison, one: Deviation) -> str:
+    """Where a figure was published, which its mark leads to."""
+    return source_address(comparison.rows[one.index].get("url", ""))
 
 
 #: Ticks of an axis, at most.
 _MOST_TICKS = 4
+#: Decades from which on an axis of times has ticks that lie evenly, in seconds, instead of whole minutes.
+_WIDE_AXIS = 4.0
+
+
+def _even_seconds(axis: Spec) -> Spec:
+    """The axis of a wide range of times with powers of ten of a second, equally far apart.
+
+    Examples
+    --------
+    >>> [text.replace(chr(160), " ") for text in _even_seconds({"range": [-2.4, 3.5]})["ticktext"]]
+    ['10 ms', '1 s', '100 s']
+    """
+    low, high = axis["range"]
+    step = math.ceil((high - low) / _MOST_TICKS)
+    powers = range(step * math.ceil(low / step), math.floor(high) + 1, step)
+    said = [f"{10.0**one:g}\u00a0s" if one >= 0 else f"{10.0 ** (one + 3):g}\u00a0ms" for one in powers]
+    return axis | {"tickvals": [10.0**one for one in powers], "ticktext": said}
 
 
 def _few(axis: Spec) -> Spec:

@@ -86,8 +86,8 @@ _FIRST = ("token", "first_token", "training_step", "rl_step")
 _DETAILS = {"training": "Training in detail", "rl": "RL in detail"}
 #: Kinds of figures as an axis calls them.
 _AXES = {"step": "time per output token", "step_time": "time of a step"}
-#: Figures from which on a group counts as the worst.
-_GROUP = 20
+#: Figures of one time from which on a group may be named as the worst: fewer tell little.
+_GROUP = 8
 #: Classes that make a plot.
 _FEWEST_CLASSES = 2
 _TITLES = {"rl": "RL", "local": "local engines"}
@@ -126,7 +126,7 @@ def view(answer: AccuracyAnswer, working: bool) -> View:
         plots=(*_plots(answer, document, quantities), *([_peer_plot(*peer)] if peer else []), *_by_class(answer)),
         tables=(
             *((_of_all(document),) if is_overview else ()),
-            _all(document, quantities, "Serving in detail" if is_overview else "All"),
+            replace(_all(document, quantities, "Serving in detail" if is_overview else "All"), is_detail=is_overview),
             *([_beside(*peer, is_short=_is_usual(answer))] if peer else []),
             *_slices(answer),
         ),
@@ -156,17 +156,18 @@ def _context_of_all(answer: AccuracyAnswer, document: Document) -> str:
     held = sorted(errors[name]["coverage_90"] for name in (*COUNTED, "first_token"))
     return (
         f"Half of {document['n_times']:,} times and {errors['first_token']['n']:,} first tokens, left out of the "
-        f"fit, lie within it; {percent(held[0], 2)} to {percent(held[-1], 2)} in their 90\u00a0% range; worst: "
+        f"fit, lie within it; {percent(held[0], 2)} to {percent(held[-1], 2)} in their 90\u00a0% range, of local "
+        f"engines {percent(errors['local_token']['coverage_90'], 2)}. Worst group of {_GROUP} figures or more below: "
         f"{_worst_group(answer)}."
     )
 
 
 def _worst_group(answer: AccuracyAnswer) -> str:
-    """The group of a table of this page of whose figures the fewest lie in their range, and how many do."""
+    """The group of this page's tables, of enough figures, of which the fewest lie in their range, and how many do."""
     columns = [column for column in answer.question.by if _is_stated(answer, column)]
     found = comparison_document(comparison_of(kinds_of(answer.table.rows)), columns)["by"]
-    held, column, value = min(
-        (one["coverage_90"], column, value)
+    held, _, column, value = min(
+        (one["coverage_90"], columns.index(column), column, value)
         for column in columns
         for value, each in found[column].items()
         for one in each.values()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,6 +14,7 @@ from computeledger.interfaces.view import Cell, Evidence, Table, cited, quantity
 from computeledger.interfaces.views.accuracy_links import accuracy_address, workload_address
 from computeledger.interfaces.views.display_names import chip_name
 from computeledger.questions.answers.accuracy import errors_by_workload
+from computeledger.questions.row_words import source_address
 from computeledger.questions.wording import (
     accuracy_command,
     interval_words,
@@ -31,7 +31,6 @@ from computeledger.validation.accuracy.nearest import Wanted, own_figures
 Document = Mapping[str, Any]
 _NEAREST = ("of", "measured #", "predicted #", "off by #", "source")
 _NOTE = "predicted: with the measurement left out of the fit; nearest by engine, model and chip, then by size"
-_REPOSITORY = re.compile(r"([\w.-]+/[\w.-]+):([^@]+)@.*")
 #: Answers that nothing was measured of: what they rest on instead.
 _NONE = {
     "AllocateAnswer": "No measurement of such a split exists. The loss laws were fitted by their authors to small "
@@ -305,21 +304,13 @@ def _row(one: Document) -> list[str | Cell]:
         words(one["measured"], one["unit"]),
         Cell(words(one["p50"], one["unit"]), below=interval_words(one, one["unit"])),
         _off(one["error_fraction"]),
-        Cell(one["source"], _url(one["url"])),
+        Cell(one["source"], source_address(one["url"])),
     ]
 
 
 def _off(error: float) -> str:
     """How far a prediction is off, and to which side."""
     return f"{'+' if error > 0 else chr(0x2212)}{percent(abs(error))}"
-
-
-def _url(url: str) -> str:
-    """Address of a source: as it is, or of the file in a public repository that it names."""
-    if url.startswith(("https://", "http://")):
-        return url
-    found = _REPOSITORY.fullmatch(url)
-    return f"https://github.com/{found[1]}/blob/HEAD/{found[2]}" if found else ""
 
 
 def memory_evidence(document: Document) -> Evidence:

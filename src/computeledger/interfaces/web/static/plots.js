@@ -33,8 +33,25 @@ function roomy(figure) {
   return { ...figure, layout: { ...figure.layout, ...across, height: wide.height, annotations } };
 }
 
+// marks that lead to who published them say so
+const touches = !matchMedia("(hover: hover)").matches;
+function leading(figure) {
+  const leads = figure.layout.meta?.leads;
+  if (!leads) return figure;
+  const said = (one) => one.hovertext.map((text, i) => `${text}${leads[one.customdata[i]] ? `<br>press ${touches ? "again" : "it"} for its source` : ""}`);
+  return { ...figure, data: figure.data.map((one) => one.customdata && one.hovertext ? { ...one, hovertext: said(one) } : one) };
+}
+function follow(canvas, { customdata, curveNumber, pointIndex }) {
+  const address = typeof customdata === "number" ? canvas.figure.layout.meta?.leads?.[customdata] : customdata, mark = `${curveNumber} ${pointIndex}`;
+  const isNamed = !touches || canvas.tapped === mark; // a first tap only shows the name
+  canvas.tapped = mark;
+  if (!isNamed || typeof address !== "string") return;
+  if (address.startsWith("/")) location.assign(address);
+  else if (/^https?:\/\//.test(address)) window.open(address, "_blank", "noreferrer");
+}
+
 export function want(canvas, given) {
-  const figure = roomy(given);
+  const figure = leading(roomy(given));
   const asked = JSON.stringify(figure);
   if (canvas.asked === asked) return; // as it is drawn, or waits to be
   canvas.asked = asked;
@@ -91,9 +108,9 @@ export function paintNow(canvas, sized = {}, look = theme()) {
   canvas.figure = figure;
   waiting.delete(canvas);
   window.Plotly.react(canvas, figure.data, { ...figure.layout, ...sized, template: given.templates[look] }, config);
-  if (!canvas.leads && matchMedia("(hover: hover)").matches) { // a tap only shows the name
+  if (!canvas.leads) {
     canvas.leads = true;
-    canvas.on("plotly_click", ({ points: [{ customdata }] }) => { if (typeof customdata === "string" && customdata.startsWith("/")) location.assign(customdata); });
+    canvas.on("plotly_click", ({ points: [point] }) => follow(canvas, point));
   }
 }
 
