@@ -504,10 +504,24 @@ def test_a_link_that_cannot_be_answered_shows_the_default_and_one_line(visit: An
     page = visit("/serve?model=foo&batch=16&layout=tp8")
     page.wait_for_selector("#now .tiles .value")
     said = page.locator("#e-").inner_text()
-    assert said.startswith("The link cannot be answered as it stands: Model 'foo': not one of the choices")
+    assert said.startswith("No model called foo is known here") and said.endswith("default, DeepSeek-V3.")
     assert page.locator("#c-model").input_value() == "deepseek-ai/DeepSeek-V3"
     assert page.locator("#c-batch").input_value() == "16"
     assert "foo" not in page.evaluate("location.search")
+
+
+def test_a_closed_model_leads_to_its_prices_and_never_to_the_figure_of_another(visit: Any) -> None:
+    page = visit("/serve?model=GPT-5")
+    page.wait_for_selector("#now .tiles .value")
+    said = page.locator("#e-").inner_text()
+    assert said.startswith("The size of GPT-5 is not public") and said.endswith("Shown below is the default, DeepSeek-V3.")
+    assert page.locator("#e-").bounding_box()["y"] < page.locator("#headline").bounding_box()["y"]
+    page = visit("/")
+    page.locator("#own-model").fill("Claude Opus 4")
+    page.locator("#own-model").press("Enter")
+    page.wait_for_selector("#advice:not([hidden])")
+    assert page.locator("#own-model").input_value() == "Claude Opus 4"
+    assert page.locator("#advice a").first.get_attribute("href") == "/sheet?price=15%2F75&speed=&date=2025-05-22"
 
 
 def test_another_chip_takes_its_own_price_and_another_plan_its_own_boxes(visit: Any) -> None:

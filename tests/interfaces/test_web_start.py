@@ -56,6 +56,18 @@ def test_a_page_that_it_leads_to_answers_for_a_model_alone(name: str, client: Te
     assert refused.status_code == 422 and "did you mean 'qwen3-8b'" in refused.json()["message"]
 
 
+@pytest.mark.parametrize("text", ["GPT-5", "Claude Opus 4", "o3", "Gemini 2.5 Pro", "deepsek v3", "GPT-99"])
+def test_a_name_that_no_open_model_has_is_told_ways_on_that_answer(text: str, client: TestClient) -> None:
+    refused = client.get("/named/serve", params={"model": text})
+    advice = refused.json()["advice"]
+    assert refused.status_code == 422 and text in advice["said"]
+    for _, address in (*advice["ways"], *advice["opened"]):
+        page, _, query = address.removeprefix("/").partition("?")
+        assert client.get(f"/named/{page}?{query}").status_code == 200, address
+    assert client.get("/named/serve", params={"model": "Qwen3-8B"}).json() == {}
+    assert client.get("/line/sheet?" + "price=1.25%2F10&speed=&date=2025-08-07").status_code == 200
+
+
 def test_it_says_what_this_is_and_leads_on(client: TestClient) -> None:
     text = client.get("/").text
     found = _Links(text)

@@ -156,17 +156,18 @@ def _headline(document: Mapping[str, Any], chip: str) -> str:
 
 
 def _card(document: Mapping[str, Any], chip: str) -> Card | None:
-    """What the run costs, which phase takes the GPU-time, and how little that uses of the chips."""
+    """Why it is dear: what a sampled token costs beside one of pretraining, how little it uses, and what a run costs."""
     busy, (name, share) = document["phase_utilization_fraction"], _largest(document)
     if "comparison" in document or name not in busy:
         return None
     used, steps = words(point(busy[name]), "fraction", 2), f"{point(document['steps']):,.0f}"
     where = f"{short_model(document['model'])} on {chips_words(document['n_gpus'], chip)}"
+    times = document["gpu_time_beside_pretraining"]
     said = (
-        f"for {steps} steps of {where}: {words(share, 'fraction', 2)} of the GPU-time is {name}, which uses {used} of "
-        "the chips' arithmetic"
+        f"a pretraining token's cost for each token sampled: {name} uses {used} of the chips' arithmetic and takes "
+        f"{words(share, 'fraction', 2)} of the GPU-time. {steps} steps of {where}: {figure_words(document['usd'], 'USD')}"
     )
-    return Card.of(figure_words(document["usd"], "USD"), said, (document["usd"], "USD"))
+    return Card.of(f"{figure_words(times, '').strip()} times", said, (times, ""))
 
 
 def _largest(document: Mapping[str, Any]) -> tuple[str, float]:

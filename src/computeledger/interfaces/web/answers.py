@@ -17,11 +17,12 @@ from computeledger.files import without_user_files
 from computeledger.interfaces.render.html import report
 from computeledger.interfaces.view import source_links
 from computeledger.interfaces.web.csv_rows import csv_text
-from computeledger.interfaces.web.listed import LISTS
+from computeledger.interfaces.web.listed import LISTS, MODELS, list_of
 from computeledger.interfaces.web.pages import page_named
 from computeledger.interfaces.web.sourced import sourced_lines
-from computeledger.interfaces.web.spec import Answer, ControlError, Page, View, blamed, checked
+from computeledger.interfaces.web.spec import LONGEST, Answer, ControlError, Page, View, blamed, checked
 from computeledger.interfaces.web.sweeping import sweep_document
+from computeledger.interfaces.web.unknown_models import Advice, advice_on
 from computeledger.interfaces.working import working_view
 from computeledger.physics.transformer import n_params_total
 from computeledger.questions.answer import Answer as CommandAnswer
@@ -56,15 +57,16 @@ class Reply:
     media: str = "application/json"
 
 
-def refused(status: int, message: str, control: str = "") -> Reply:
-    """Refuse in one line.
+def refused(status: int, message: str, control: str = "", advice: Advice | None = None) -> Reply:
+    """Refuse in one line, with ways on where there are some.
 
     Examples
     --------
     >>> refused(422, "a number is expected", "batch").body
     b'{"control":"batch","message":"a number is expected"}'
     """
-    return Reply(status, _json({"control": control, "message": message}))
+    beside = {} if advice is None else {"advice": advice}
+    return Reply(status, _json({"control": control, "message": message, **beside}))
 
 
 def failed(status: int, message: str, command: str = "") -> Reply:
@@ -99,10 +101,17 @@ def answered(question: Question) -> Reply:
         with without_user_files(), documents_once(), bytes_shown(units == _BINARY):
             return Reply(OK, render(question.page, tuple(sorted(question.items))), media)
     except ControlError as error:
-        return refused(BAD_INPUT, str(error), error.control)
+        return refused(BAD_INPUT, str(error), error.control, _advice(question, error.control))
     except InputError as error:
         message = str(error)
         return refused(BAD_INPUT, message, blamed(page_named(question.page), message, dict(question.items)))
+
+
+def _advice(question: Question, name: str) -> Advice | None:
+    """Ways on from a name in a box of models that no model has."""
+    page, text = page_named(question.page), dict(question.items).get(name, "")
+    is_model = any(one.name == name and list_of(one) == MODELS and not one.several for one in page.controls)
+    return advice_on(text, page.name) if is_model and len(text) <= LONGEST else None
 
 
 def _boxes(query: tuple[tuple[str, str], ...]) -> dict[str, str]:
@@ -207,6 +216,12 @@ def _sweep_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     return _json(sweep_document(name, _boxes(query)))
 
 
+def _named_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
+    """Whether every box of a page holds what may stand in it, before anything is worked out."""
+    checked(page_named(name), _boxes(query))
+    return _json({})
+
+
 def _config_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     """A ``config.json`` that was pasted, as the word that a box of models takes."""
     del name
@@ -225,6 +240,7 @@ _RENDERED: dict[str, tuple[Callable[[str, tuple[tuple[str, str], ...]], bytes], 
     "read": (_read_bytes, "application/json"),
     "list": (_list_bytes, "application/json"),
     "config": (_config_bytes, "application/json"),
+    "named": (_named_bytes, "application/json"),
     "sweep": (_sweep_bytes, "application/json"),
 }
 

@@ -25,7 +25,7 @@ from computeledger.progress import Progress, StoppedError, listening
 from computeledger.units import KIB
 
 #: Addresses that programs ask; the others are for people.
-_DATA = ("/api/", "/csv/", "/view/", "/line/", "/static/", "/read/", "/list/", "/config/", "/sweep/")
+_DATA = ("/api/", "/csv/", "/view/", "/line/", "/static/", "/read/", "/list/", "/config/", "/sweep/", "/named/")
 #: Most of a text that is pasted.
 MOST_PASTED_BYTES = int(256 * KIB)
 Ask = Callable[[Question, Progress], Reply | None]
@@ -89,7 +89,7 @@ def create_app(token: str | None = None, ask: Ask = answered_here) -> FastAPI:
             description=_described(page),
             responses=_RESPONSES, openapi_extra={"parameters": _parameters(page)}, name=f"api {page.name}",
         )  # fmt: skip
-        for kind in ("csv", "report", "view", "line", "sweep"):
+        for kind in ("csv", "report", "view", "line", "sweep", "named"):
             reply = functools.partial(_answer, ask, kind, page.name)
             app.add_api_route(f"/{kind}/{page.name}", reply, include_in_schema=False)
         _add_pasting(app, ask, page)

@@ -1,6 +1,7 @@
 // One page of the app: controls become an address, the address becomes an answer, the answer becomes tiles and plots.
 // Nothing is computed here: the server answers with texts and finished drawings.
 
+import { advised } from "./advice.js";
 import { defaultsOf, fileWords, scenarioWords, takesPart } from "./boxes.js";
 import { contextLines } from "./context.js";
 import { copy } from "./copying.js";
@@ -312,7 +313,7 @@ function complain(error) {
   if (field) {
     field.setAttribute("aria-invalid", "true");
     groups.reveal(field);
-    byId("e-").replaceChildren(`${label} ${message}${latest ? ". The last good answer stays. " : ". "}`,
+    byId("e-").replaceChildren(...(error.advice ? [...advised(error), " "] : [`${label} ${message}. `]), latest ? "The last good answer stays. " : "",
       element("a", { href: `#c-${error.control}`, onclick: (event) => { event.preventDefault(); sheet.open(field); field.focus(); } }, `Go to ${label}`));
     byId("e-").hidden = false;
   }
@@ -332,17 +333,16 @@ function otherWays(command) {
 const plain = (error, label) => error.message.replace(`--${error.control} `, "").replace(label && `${label} `, "")
   .replace(/--([a-z0-9-]+[a-z0-9])/g, (option, name) => (controls.has(name) ? `\u201c${controls.get(name).label}\u201d` : option));
 
-// a link that cannot be answered: one line says why, and the default stands in its place; what a reader entered himself stays
+// a link that cannot be answered: one line says why, and the default stands in its place; what a reader entered stays
 function startOver(error) {
-  const query = readBoxes();
+  const query = readBoxes(), label = controls.get(error.control)?.label ?? "";
   if (isAhead() || (!query.size && !others.length)) return false;
-  const label = controls.get(error.control)?.label ?? "";
   if (query.has(error.control)) query.delete(error.control); else for (const name of [...query.keys()]) query.delete(name);
-  notice = `The link cannot be answered as it stands: ${label} ${plain(error, label)}. The default is shown instead.`.replace("  ", " ").replace("?.", "?");
+  const told = error.advice ? advised(error) : [`The link cannot be answered as it stands: ${label} ${plain(error, label)}.`.replace("  ", " ").replace("?.", "?")];
+  notice = [...told, error.advice ? ` Shown below is the default, ${(defaults((name) => query.get(name))[error.control].split("/").at(-1))}.` : " Shown below is the default."];
   others = [];
   fillBoxes(query);
-  stands = address();
-  history.replaceState({ depth }, "", stands);
+  history.replaceState({ depth }, "", stands = address());
   buttons();
   setTimeout(ask);
   return true;
@@ -353,7 +353,7 @@ function startOver(error) {
 async function show(view, compared) {
   const other = compared.length === 1 ? structuredClone(compared[0].view) : null; // several are drawn over the present one
   complain(null);
-  if (notice) { byId("e-").textContent = notice; byId("e-").hidden = false; notice = ""; }
+  if (notice.length) { byId("e-").replaceChildren(...[notice].flat()); byId("e-").hidden = false; notice = ""; }
   byId("headline").replaceChildren(...parts(view.headline));
   byId("context").replaceChildren(...(view.context_href ? [element("a", { href: view.context_href }, view.context)] : coded(view.context)));
   tellEvidence(view.evidence);

@@ -1,4 +1,5 @@
 // The start page: each question is asked as the page loads, one after the other, and its answer put beside it.
+import { advised } from "./advice.js";
 import { fetched } from "./fetching.js";
 import { parts, unbroken } from "./headline.js";
 import { dress } from "./theme.js";
@@ -40,6 +41,25 @@ async function answer(link) {
     return false;
   }
 }
+
+// a name that no open model has is told here, with ways on; the text stays
+const own = document.querySelector(".own"), advice = document.getElementById("advice");
+own.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const page = event.submitter?.getAttribute("formaction") || own.getAttribute("action");
+  const query = new URLSearchParams(new FormData(own));
+  try {
+    await fetched(`named/${page}?${query}`);
+  } catch (error) {
+    if (error.control) {
+      advice.replaceChildren(...advised(error));
+      advice.hidden = false;
+      return;
+    }
+  }
+  location.assign(`${page}?${query}`);
+});
+own.addEventListener("input", () => { advice.hidden = true; });
 
 dress(() => {});
 const late = [];
