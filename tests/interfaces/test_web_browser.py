@@ -514,7 +514,8 @@ def test_a_closed_model_leads_to_its_prices_and_never_to_the_figure_of_another(v
     page = visit("/serve?model=GPT-5")
     page.wait_for_selector("#now .tiles .value")
     said = page.locator("#e-").inner_text()
-    assert said.startswith("The size of GPT-5 is not public") and said.endswith("Shown below is the default, DeepSeek-V3.")
+    assert said.startswith("The size of GPT-5 is not public")
+    assert said.endswith("Shown below is the default, DeepSeek-V3.")
     assert page.locator("#e-").bounding_box()["y"] < page.locator("#headline").bounding_box()["y"]
     page = visit("/")
     page.locator("#own-model").fill("Claude Opus 4")

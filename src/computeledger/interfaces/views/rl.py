@@ -156,7 +156,7 @@ def _headline(document: Mapping[str, Any], chip: str) -> str:
 
 
 def _card(document: Mapping[str, Any], chip: str) -> Card | None:
-    """Why it is dear: what a sampled token costs beside one of pretraining, how little it uses, and what a run costs."""
+    """Why it is dear: what a sampled token costs beside one of pretraining, and what a run costs."""
     busy, (name, share) = document["phase_utilization_fraction"], _largest(document)
     if "comparison" in document or name not in busy:
         return None
@@ -165,7 +165,8 @@ def _card(document: Mapping[str, Any], chip: str) -> Card | None:
     times = document["gpu_time_beside_pretraining"]
     said = (
         f"a pretraining token's cost for each token sampled: {name} uses {used} of the chips' arithmetic and takes "
-        f"{words(share, 'fraction', 2)} of the GPU-time. {steps} steps of {where}: {figure_words(document['usd'], 'USD')}"
+        f"{words(share, 'fraction', 2)} of the GPU-time. {steps} steps of {where}: "
+        f"{figure_words(document['usd'], 'USD')}"
     )
     return Card.of(f"{figure_words(times, '').strip()} times", said, (times, ""))
 
