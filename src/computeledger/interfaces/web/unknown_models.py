@@ -87,8 +87,8 @@ def advice_on(text: str, page: str) -> Advice | None:
         return Advice(said, ways, _open(_OPEN, page))
     if _is_closed(name):
         said = f"{_closed_words(name)}, and no list price of it is known here. Type what you know of it:"
-        clues = (("its price, speed and release", "/sheet"), ("its price alone", "/prices"))
-        return Advice(said, clues, _open(_OPEN, page))
+        known = (("its price, speed and release", "/sheet"), ("its price alone", "/prices"))
+        return Advice(said, known, _open(_OPEN, page))
     near = near_models(name)
     said = f"No model called {name} is known here" + ("; near it:" if near else ". Type a size, such as 70B, or take:")
     return Advice(said, _open(near or _OPEN, page))
