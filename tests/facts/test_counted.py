@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import computeledger as cl
 from computeledger.errors import InputError, UnknownIdError
 from computeledger.facts.catalog import accelerator_ids, node_ids, system_ids
+from computeledger.facts.counted import called
 from computeledger.facts.load import (
     accelerator_called,
     bundled_system,
@@ -35,6 +36,8 @@ Asked: TypeAlias = dict[str, str | float]
     [
         ("2xl40s", "2xl40s", 2, 2),
         ("2 x L40S", "2xl40s", 2, 2),
+        ("2 L40S", "2xl40s", 2, 2),
+        ("16 H100", "16xh100-sxm5-80gb", 16, 8),
         ("8 × MI325X", "8xmi325x", 8, 8),
         ("1xm4-max", "1xm4-max", 1, 1),
         ("1 x Apple M4 Max", "1xm4-max", 1, 1),
@@ -53,6 +56,14 @@ def test_a_count_of_an_accelerator_or_a_system_is_a_system(given: str, id_: str,
     assert load_system(system.id) == system
 
 
+def test_a_system_is_read_by_the_words_that_boxes_show() -> None:
+    shown = [called(load_system(one)) for one in offered_systems()]
+    assert (load_system("8 H100").id, load_system("8  h200").id) == ("h100-nvl8", "h200-nvl8")
+    assert [called(load_system(one)) for one in shown] == shown
+    alone = {words: one for words, one in zip(shown, offered_systems(), strict=True) if shown.count(words) == 1}
+    assert all(load_system(words).id == one for words, one in alone.items())
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -63,7 +74,7 @@ def test_a_count_of_an_accelerator_or_a_system_is_a_system(given: str, id_: str,
         ("3.5xl40s", "did you mean '4xl40s'"),
         ("-2xl40s", "did you mean '2xl40s'"),
         ("l40sx2", "did you mean '2xl40s'"),
-        ("2 l40s", "did you mean '2xl40s'"),
+        ("2l40s", "did you mean '2xl40s'"),
         ("h100-nvl8 * 4", "did you mean '4xh100-nvl8'"),
         ("tpu-v5e-8", "did you mean '8xtpu-v5e'"),
         ("tpu-v4-8", "did you mean '4xtpu-v4'"),

@@ -16,7 +16,7 @@ from computeledger.frontier import described
 from computeledger.physics.calibration.training import REFERENCE_CHIPS, chip_family
 
 DATA = resources.files("computeledger.facts").joinpath("data")
-CACHES = (catalog._stems, load._shipped_accelerator, load._shipped_system, load._systems_by_chip, described._superchips,
+CACHES = (catalog._stems, load._shipped_accelerator, load._shipped_system, load._systems_called, described._superchips,
           load.bundled_system, load._accelerators_by_name, load.load_node)  # fmt: skip
 
 

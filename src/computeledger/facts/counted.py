@@ -20,11 +20,11 @@ from computeledger.fields import MOST_COUNT
 from computeledger.units import BITS_PER_BYTE, GIGA
 
 _COUNTED = re.compile(
-    r"(?:(?P<n>\d+)-*[x×*]-*)?(?P<name>[a-z0-9].*?)"
+    r"(?:(?P<n>\d+)(?:-*[x×*]-*|-+(?=[a-z])))?(?P<name>[a-z0-9].*?)"
     r"(?:,?-*with-(?P<nics>\d+)-*[x×*]-*(?P<gbit>\d+(?:\.\d+)?)-*(?:gbit/s|gb/s|gbps|gbit|g))?"
     r"(?:,?-*oversubscribed-(?P<ratio>\d+(?:\.\d+)?)(?:-?(?::|to)-?1)?(?:-(?:above|beyond)-(?P<pod>\d+))?)?"
 )
-#: A count that is no whole number, is not above 0, stands behind the name, or has no sign beside it.
+#: A count that is no whole number, is not above 0, stands behind the name, or has nothing beside it.
 _MISWRITTEN = tuple(
     re.compile(pattern)
     for pattern in (
@@ -33,6 +33,8 @@ _MISWRITTEN = tuple(
         r"(?P<n>\d{1,9})-*(?P<name>[a-z].*)",
     )
 )
+#: Up to so many accelerators a scale-up domain is called by them, beyond by what it is sold as.
+_SERVER = 8
 #: Largest ratio of a fabric's bandwidth below its switches to that above.
 _MOST_OVERSUBSCRIBED = 1000.0
 #: Most network ports of a node, and the most bandwidth of one [Gbit/s].
@@ -85,8 +87,8 @@ def read_counted(given: str) -> Counted | None:
     --------
     >>> read_counted("16 x h100-nvl8 with 4 x 100 Gb/s oversubscribed 7:1 above 64").ports
     (4, 100.0)
-    >>> read_counted("2 x L40S").name, read_counted("h100-nvl8")
-    ('l40s', None)
+    >>> read_counted("2 x L40S").name, read_counted("2 L40S").n, read_counted("h100-nvl8")
+    ('l40s', 2, None)
     """
     if several := only_one("system", given):
         raise several
@@ -107,12 +109,18 @@ def read_counted(given: str) -> Counted | None:
     return Counted(n, found["name"], ratio, None if found["pod"] is None else int(found["pod"]), ports)
 
 
+def called(system: System) -> str:
+    """What people call a system: what boxes show, and what is read as the system."""
+    n = system.n_gpus_scale_up.value
+    return f"{n:.0f} {system.accelerator.short_name}" if n <= _SERVER else system.name.partition(",")[0]
+
+
 def meant_count(given: str) -> tuple[int, str] | None:
     """The count and the name in a text that says both in another form than ``N x NAME``; None where it does not.
 
     Examples
     --------
-    >>> meant_count("3.5xl40s"), meant_count("L40S x 2"), meant_count("2 l40s"), meant_count("l40s")
+    >>> meant_count("3.5xl40s"), meant_count("L40S x 2"), meant_count("2l40s"), meant_count("l40s")
     ((4, 'l40s'), (2, 'l40s'), (2, 'l40s'), None)
     """
     for pattern in _MISWRITTEN:

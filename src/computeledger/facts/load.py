@@ -36,7 +36,7 @@ from computeledger.facts.checkpoints import (
     with_checkpoint,
     with_file,
 )
-from computeledger.facts.counted import compact, counted, in_node, meant_count, read_counted
+from computeledger.facts.counted import called, compact, counted, in_node, meant_count, read_counted
 from computeledger.facts.hub import HubConfig, cached_config, fetch_config, is_online, online_allowed
 from computeledger.facts.huggingface import parse_config
 from computeledger.facts.naming import (
@@ -116,10 +116,10 @@ def load_system(given: str) -> System:
     Parameters
     ----------
     given : str
-        Id of :func:`system_ids`; ``2xl40s`` or ``4 x h100-nvl8``, where an accelerator stands in the node of its facts;
-        behind it ``with 4x100Gb/s`` (the network ports of a node) or ``oversubscribed 7:1 above 3072``; or the path of
-        a file. A user's file names a shipped accelerator or the path of one, and in ``like`` the system that supplies
-        what it leaves out.
+        Id of :func:`system_ids` or what people call it (``8 H100``); ``2xl40s``, ``2 L40S`` or ``4 x h100-nvl8``, where
+        an accelerator stands in the node of its facts; behind it ``with 4x100Gb/s`` (the network ports of a node) or
+        ``oversubscribed 7:1 above 3072``; or the path of a file. A user's file names a shipped accelerator or the path
+        of one, and in ``like`` the system that supplies what it leaves out.
 
     Returns
     -------
@@ -144,10 +144,9 @@ def load_system(given: str) -> System:
 
 
 @functools.cache
-def _systems_by_chip() -> Mapping[str, str]:
-    """Shipped systems by what publications call their chip, the longest name first."""
-    named = {_shipped_system(one).accelerator.short_name.lower(): one for one in system_ids()}
-    return dict(sorted(named.items(), key=lambda item: -len(item[0])))
+def _systems_called() -> Mapping[str, str]:
+    """Offered systems by what people call them; of two that are called alike, the first."""
+    return {called(bundled_system(one)).lower(): one for one in reversed(offered_systems())}
 
 
 def system_named_in(text: str) -> str | None:
@@ -159,16 +158,18 @@ def system_named_in(text: str) -> str | None:
     ('gb200-nvl72', 'tpu-v5e-pod', None)
     """
     said = re.sub("[_-]", " ", text.lower())
-    return next((system for name, system in _systems_by_chip().items() if name in said), None)
+    named = {_shipped_system(one).accelerator.short_name.lower(): one for one in system_ids()}
+    return named.get(max((name for name in named if name in said), key=len, default=""))
 
 
 @functools.lru_cache(1024)
 def bundled_system(given: str) -> System:
-    """A shipped system, or one that a text counts; no file of that name is looked at."""
-    asked = read_counted(given)
-    if asked is None:
-        if normal_id(given) in system_ids():
-            return _shipped_system(normal_id(given))
+    """A shipped system, one by what people call it, or one that a text counts; no file of that name is looked at."""
+    words = " ".join(given.lower().split())
+    meant = _systems_called().get(words, given) if " " in words else given
+    if normal_id(meant) in system_ids():
+        return _shipped_system(normal_id(meant))
+    if (asked := read_counted(meant)) is None:
         raise _no_system(given)
     if asked.name in system_ids():
         system = _shipped_system(asked.name)
@@ -536,10 +537,9 @@ def _no_system(given: str) -> InputError:
         return UnknownIdError(f"{error}, or count GPUs: 1x{name}") if compact(name) in chips else error
     if compact(name) in chips:
         return UnknownIdError(_wrong_kind("system", chips[compact(name)].id))
-    if not (close := _meant_systems(name)):
+    if not (told := " or ".join(repr(one) for one in _meant_systems(name))):
         how = "`computeledger facts search WORD` finds chips and systems"
         return UnknownIdError(f"unknown system {shown(given)}: {forms}; {how}")
-    told = " or ".join(repr(one) for one in close)
     return UnknownIdError(f"unknown system {shown(given)}: did you mean {told}? A{forms[1:]}")
 
 

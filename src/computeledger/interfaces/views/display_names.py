@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from computeledger.facts.counted import called
 from computeledger.facts.load import accelerator_ids, load_accelerator, load_system, system_ids
 from computeledger.interfaces.view import View
 
 #: An id alone or counted, such as ``8xl40s``, that is no part of a path, of a longer name or of a command.
 _ID = re.compile(r"`[^`]*`|(?<![\w./-])(?:(?P<count>\d+)x)?(?P<id>[a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?![\w/-]|\.\w)")
-#: Up to so many accelerators a scale-up domain is said by them, beyond by what it is sold as.
-_SERVER = 8
 
 
 def view_in_names(view: View) -> View:
@@ -124,6 +123,4 @@ def system_words(name: str) -> str:
     >>> system_words("h200-nvl8"), system_words("gb200-nvl72"), system_words("tpu-v5e-pod")
     ('8 H200', 'GB200 NVL72', 'TPU v5e pod')
     """
-    system = load_system(name)
-    n = system.n_gpus_scale_up.value
-    return f"{n:.0f} {system.accelerator.short_name}" if n <= _SERVER else system.name.partition(",")[0]
+    return called(load_system(name))
