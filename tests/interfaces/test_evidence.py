@@ -69,6 +69,17 @@ def test_the_verdict_comes_of_the_interval_and_of_what_was_measured() -> None:
     assert held < 0.6 and text.startswith("Trust neither cost nor speed") and f"only {percent(held)}" in text
 
 
+def test_an_answer_leads_with_the_side_to_which_its_own_engine_was_off() -> None:
+    """One figure: where the nearest of the engine were all slower, no symmetric error stands beside it."""
+    answer = cl.serve(model="deepseek-v3", system="h200-nvl8", samples=64)
+    alike, text = answer.to_dict()["measured_alike"], answer.view().evidence.text
+    shares = sorted(1 - one["p50"] / one["measured"] for one in alike["nearest"])
+    assert shares[0] > 0 and {one["engine"] for one in alike["nearest"]} == {"vllm"}
+    low, high = (percent(one, 2).removesuffix("\u00a0%") for one in (shares[0], shares[-1]))
+    assert text.startswith(f"Expect it {low} to {high}\u00a0% slower than predicted, as the nearest 3 measured with")
+    assert "±" not in text
+
+
 def test_each_link_leads_to_the_figures_that_its_words_count(client: TestClient) -> None:
     """What the block counts of deployments like this one, and of its own model and chip, the pages list."""
     answer = cl.serve(model="deepseek-v3", system="h200-nvl8", layout="tp8", batch=16, samples=64)

@@ -76,7 +76,7 @@ def view(answer: Answer, working: bool) -> View:
         ),
         notes=tuple(f"{one['label']}: {one['why']}" for one in known if one["why"]),
         overline="compare",
-        evidence=None if known[0]["kind"] == "api" else offers_evidence(known[0]["ttft_s"]),
+        evidence=None if known[0]["kind"] == "api" else offers_evidence(known[0]),
         sources=_rents(answer),
         card=card(known[0]),
     )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 from urllib.parse import urlencode
 
+from computeledger.facts.load import load_system
 from computeledger.frontier.epoch_files import shipped_runs
 from computeledger.interfaces.plots.validation import quantity_words
 from computeledger.interfaces.view import Cell, Evidence, Table, cited, quantity_cell
 from computeledger.interfaces.views.accuracy_links import accuracy_address, workload_address
-from computeledger.interfaces.views.display_names import chip_name
+from computeledger.interfaces.views.display_names import chip_name, engine_name
 from computeledger.questions.answers.accuracy import errors_by_workload
 from computeledger.questions.row_words import source_address
 from computeledger.questions.wording import (
@@ -26,7 +27,7 @@ from computeledger.questions.wording import (
     words,
 )
 from computeledger.units import format_count
-from computeledger.validation.accuracy.nearest import Wanted, own_figures
+from computeledger.validation.accuracy.nearest import Wanted, nearest_figures, own_figures
 
 Document = Mapping[str, Any]
 _NEAREST = ("of", "measured #", "predicted #", "off by #", "source")
@@ -104,7 +105,7 @@ def serving_evidence(document: Document) -> Evidence:
     alike = document.get("measured_alike")
     if alike is None:
         return Evidence(f"No measurement like this one exists: {document['interval']['why']}.")
-    parts = (_trust(document, alike), _nearest_words(alike), _half_words(alike), _own_error_words(document, alike))
+    parts = (_trust(document, alike), _half_words(alike), _own_error_words(document, alike))
     text = " ".join(filter(None, parts))
     chosen = (("load", alike["load"]),)
     own = Wanted(
@@ -134,11 +135,58 @@ def _trust(document: Document, alike: Document) -> str:
             "that were measured."
         )
     cost, first = document.get("usd_per_mtok_output"), document.get("ttft_s")
+    expected = expected_words(alike["nearest"], document["backend"])
     parts = [f"the cost to {trusted_to_words(cost)} in nine of ten cases"] if isinstance(cost, Mapping) else []
-    likely = f" (likely {side})" if (side := _nearest_side(alike)) else ""
-    parts.append(f"the speed to ±{near} in half{'' if parts else ' of the cases'}{likely}")
-    said = f"Trust {', '.join(parts)}"
-    return f"{said}{first_token_words(first) if isinstance(first, Mapping) else ''}."
+    if not expected:
+        parts.append(f"the speed to ±{near} in half{'' if parts else ' of the cases'}")
+    said = "; ".join(filter(None, (expected, f"trust {', '.join(parts)}" if parts else "")))
+    return f"{said[:1].upper()}{said[1:]}{first_token_words(first) if isinstance(first, Mapping) else ''}."
+
+
+def expected_words(near: Sequence[Document], engine: str, of: str = "speed") -> str:
+    """By how much an answer is likely off to one side, where the nearest of its engine all were; else nothing.
+
+    Examples
+    --------
+    >>> one = {"engine": "vllm", "quantity": "tpot", "unit": "s", "p50": 0.02}
+    >>> said = expected_words([one | {"measured": 0.025}, one | {"measured": 0.022}], "vllm")
+    >>> said.replace(chr(160), " ")
+    'expect it 9.1 to 20 % slower than predicted, as the nearest 2 measured with vLLM were'
+    >>> expected_words([one | {"measured": 0.025}], "vllm")
+    ''
+    """
+    own = [one for one in near if engine and one["engine"] == engine]
+    found = _to_one_side(own)
+    if not found:
+        return ""
+    off, is_slower = found
+    if of == "time":
+        off = [1 / (1 - one) - 1 if is_slower else 1 - 1 / (1 + one) for one in off]
+    said = {"speed": ("slower", "faster"), "time": ("longer and dearer", "shorter and cheaper")}[of][not is_slower]
+    return (
+        f"expect it {_from_to(off)} {said} than predicted, as the nearest {len(own)} measured with "
+        f"{engine_name(engine)} were"
+    )
+
+
+#: Fewest of the nearest figures that tell of a side: one is to some side always.
+_FEWEST_NEAREST = 2
+
+
+def _to_one_side(near: Sequence[Document]) -> tuple[list[float], bool] | None:
+    """Shares of the predicted speed that was missing or to spare, and whether all were slower; None of both sides."""
+    steps = [one for one in near if one["quantity"] != "ttft"]
+    ratios = [one["p50"] / one["measured"] if one["unit"] == "s" else one["measured"] / one["p50"] for one in steps]
+    sides = {one < 1 for one in ratios}
+    if len(ratios) < _FEWEST_NEAREST or len(ratios) < len(near) or len(sides) > 1:
+        return None
+    return sorted(abs(one - 1) for one in ratios), sides == {True}
+
+
+def _from_to(off: Sequence[float]) -> str:
+    """Two shares as a range."""
+    low, high = (percent(one, 2) for one in (min(off), max(off)))
+    return high if low == high else f"{low.removesuffix(_PERCENT)} to {high}"
 
 
 def first_token_words(first: Any) -> str:
@@ -154,25 +202,6 @@ def first_token_words(first: Any) -> str:
     return f", the time to first token to {trusted_to_words(first)}"
 
 
-def _nearest_side(alike: Document) -> str:
-    """To which side the nearest measured deployments were off, where it is one side: ``slower``, ``faster`` or none."""
-    near = alike["nearest"]
-    slower = {(one["error_fraction"] < 0) == (one["unit"] == "s") for one in near}
-    return "" if len(near) < 2 or len(slower) > 1 else "slower" if slower == {True} else "faster"
-
-
-def _nearest_words(alike: Document) -> str:
-    """By how much the nearest were off, where it is to one side."""
-    near, side = alike["nearest"], _nearest_side(alike)
-    if not side:
-        return ""
-    off = sorted(abs(one["error_fraction"]) for one in near)
-    low, high = (words(one, "fraction", 2) for one in (off[0], off[-1]))
-    by = high if low == high else f"{low.removesuffix(_PERCENT)} to {high}"
-    predicted = "fast" if side == "slower" else "slow"
-    return f"Expect it {side}: the nearest {len(near)} measured were predicted {by} too {predicted}."
-
-
 #: What follows a share.
 _PERCENT = "\u00a0%"
 
@@ -184,7 +213,7 @@ def _half_words(alike: Document) -> str:
         f"in half of {format_count(one['n'], 'figure')}"
         for name, one in alike["by"].items()
     ]
-    return f"Measured of deployments like this one: {', '.join(parts)}."
+    return f"All measured deployments like this one: {', '.join(parts)}."
 
 
 def _own_error_words(document: Document, alike: Document) -> str:
@@ -203,7 +232,7 @@ def _alike_words(alike: Document) -> str:
     """Whose measurements are like the question, and what their predictions were worth."""
     tuning, *rest = alike["what"].split()
     whose = {"usual": "other people", "recipe": "the public recipes"}.get(tuning, "their authors")
-    of = f" with {' on '.join([*rest[:1], *map(chip_name, rest[1:])])}" if rest else ""
+    of = f" with {' on '.join([*map(engine_name, rest[:1]), *map(chip_name, rest[1:])])}" if rest else ""
     of += ", in one burst" if alike["load"] == "burst" else ""
     held = [
         f"{percent(one['coverage_90'])} for the {_QUANTITY.get(name) or quantity_words(name)}"
@@ -228,13 +257,26 @@ def _own_link(wanted: Wanted) -> tuple[tuple[str, str], ...]:
     return ((f"{said}, on {chip_name(wanted.accelerator)}", address),)
 
 
-def _runs_words(document: Document, error: float, runs: str, cost: str) -> str:
+def _runs_words(document: Document, alike: Document, error: float, cost: str) -> str:
     """How far the cost of a run can be trusted, and within what half of the measured steps lie."""
-    measured = f"Half of {runs} took within {percent(error, 2)} of the predicted step."
-    value = document.get(cost)
-    if not isinstance(value, Mapping):
-        return measured
-    return f"Trust time and cost to {trusted_to_words(value)} in nine of ten cases. {measured}"
+    measured = f"Half of {_measured_words(alike)} took within {percent(error, 2)} of the predicted step."
+    value, framework = document.get(cost), document.get("framework") or {}
+    expected = expected_words(alike["nearest"], framework.get("id", ""), "time")
+    said = f"{expected[:1].upper()}{expected[1:]}; trust" if expected else "Trust"
+    if isinstance(value, Mapping):
+        return f"{said} time and cost to {trusted_to_words(value)} in nine of ten cases. {measured}"
+    return f"{said.removesuffix('; trust')}. {measured}" if expected else measured
+
+
+def _side_words(document: Document, alike: Document) -> str:
+    """To which side the nearest runs were off where they are of other frameworks, which tells less of this one."""
+    found, framework = _to_one_side(alike["nearest"]), (document.get("framework") or {}).get("id", "")
+    if found is None or any(one["engine"] == framework for one in alike["nearest"]):
+        return ""
+    off, is_slower = found
+    times = [1 / (1 - one) - 1 if is_slower else 1 - 1 / (1 + one) for one in off]
+    took = f"{_from_to(times)} {'longer' if is_slower else 'shorter'}"
+    return f" The nearest {len(off)}, of other frameworks, took {took} than predicted."
 
 
 def _measured_words(alike: Document) -> str:
@@ -249,12 +291,13 @@ def training_evidence(document: Document) -> Evidence:
     if alike is None:
         return Evidence("No measurement of a run like this one exists: the interval is that of all training runs.")
     sources = f"{alike['sources']} sources" if alike["sources"] > 1 else "one source"
-    said = _runs_words(document, alike["step"], _measured_words(alike), "effective_usd")
+    said = _runs_words(document, alike, alike["step"], "effective_usd")
     details = f"Runs of {alike['what']} from {sources}, each left out of the fit that predicts it with its source."
     every = errors_by_workload()["training"].median_abs_error
     if alike["step"] > _HARDER * every:
         said = f"{said.removesuffix('.')}: they are harder to predict than most ({percent(every, 2)})."
     own = _own_words(alike, document)
+    details += _side_words(document, alike)
     wanted = Wanted("training", document["model"], document["accelerator"], "", ())
     found = _of_workload((f"{said} {own}", details), alike, "training")
     return replace(found, links=_own_link(wanted))
@@ -271,10 +314,10 @@ def rl_evidence(document: Document) -> Evidence:
     """Of an RL run: times of a step, whose halves take turns or run at once as its own."""
     alike = document["measured_alike"]
     sources = f" from {alike['sources']} sources" if alike["sources"] > 1 else ""
-    said = _runs_words(document, alike["median_abs_error"], _measured_words(alike), "usd")
+    said = _runs_words(document, alike, alike["median_abs_error"], "usd")
     held = f"the 90\u00a0% interval held {percent(alike['coverage_90'])} of them"
     what = f"{alike['what'][:1].upper()}{alike['what'][1:]}"
-    details = f"{what}{sources}, each left out of the fit that predicts it; {held}."
+    details = f"{what}{sources}, each left out of the fit that predicts it; {held}.{_side_words(document, alike)}"
     return _of_workload((f"{said} {_own_words(alike, document)}", f"{details} {_WIDER}"), alike, "rl")
 
 
@@ -415,10 +458,24 @@ def run_evidence(document: Document) -> Evidence:
     return replace(found, text=text)
 
 
-def offers_evidence(first: Any) -> Evidence:
+def offers_evidence(offer: Document) -> Evidence:
     """Of offers: the times of serving behind them, and how far that to the first token can be trusted."""
     text, *workloads = _OF_PARTS["CompareAnswer"]
-    return parts_evidence(text, *workloads, more=first_token_words(first))
+    found = parts_evidence(text, *workloads, more=first_token_words(offer["ttft_s"]))
+    expected = _of_offer(offer)
+    return replace(found, text=f"{expected}; t{found.text[1:]}") if expected else found
+
+
+def _of_offer(offer: Document) -> str:
+    """By how much the recommended offer is likely off to one side, if the nearest measurements all were."""
+    speed, backend = offer.get("tpot_s"), offer.get("backend")
+    if not isinstance(speed, Mapping) or not backend or not offer.get("system"):
+        return ""
+    chip = load_system(offer["system"]).accelerator.id
+    wanted = Wanted("serving", offer["model"], chip, backend, ("tpot",), "usual", (("load", "clients"),))
+    near = nearest_figures(wanted, {"tpot": speed["p50"]}).nearest
+    said = expected_words([asdict(one) for one in near], backend)
+    return said.replace("expect it", f"Expect {chip_name(chip)}", 1)
 
 
 def parts_evidence(text: str, *workloads: str, more: str = "") -> Evidence:
