@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import shlex
+from itertools import takewhile
 from typing import Any
 
 import pytest
@@ -211,7 +212,12 @@ def test_csv_is_data(name: str, client: TestClient) -> None:
     query = SMALL.get(name, {})
     answer = client.get(f"/csv/{name}", params=query)
     assert answer.headers["content-type"].startswith("text/csv")
-    head, *rows = list(csv.reader(answer.text.splitlines()))
+    lines = answer.text.splitlines()
+    about = list(takewhile(lambda line: line.startswith("# "), lines))
+    assert {line.split(":")[0] for line in about} >= {"# Scenario", "# Command", "# Date"}
+    in_one_cell = [line for line in about if not line.startswith("# Command")]
+    assert all(list(csv.reader([line])) == [[line]] for line in in_one_cell), "a spreadsheet shows each in one cell"
+    head, *rows = list(csv.reader(lines[len(about) :]))
     assert head == ["quantity", "row", "unit", "median", "p05", "p95"]
     assert len(rows) > 2
     for _, _, unit, middle, *ends in rows:

@@ -8,15 +8,17 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from computeledger.errors import InputError, shown
 from computeledger.facts.load import load_model
 from computeledger.facts.packed import packed, packed_name
 from computeledger.files import without_user_files
+from computeledger.interfaces.page import version
 from computeledger.interfaces.render.html import report
 from computeledger.interfaces.view import source_links
-from computeledger.interfaces.web.csv_rows import csv_text
+from computeledger.interfaces.web.csv_rows import COMMAND, csv_text
 from computeledger.interfaces.web.listed import LISTS, MODELS, list_of
 from computeledger.interfaces.web.pages import page_named
 from computeledger.interfaces.web.sourced import sourced_lines
@@ -185,7 +187,17 @@ def _working(page: Page, asked: Mapping[str, str], answer: Answer) -> Any:
 
 
 def _csv_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
-    return csv_text(_answer(page_named(name), _boxes(query)).document).encode()
+    page = page_named(name)
+    answer = _answer(page, _boxes(query))
+    view = page.view(answer)
+    about = (
+        f"Compute Ledger: {view.headline}",
+        f"Scenario: {'; '.join(filter(None, (view.title, *view.asked)))}",
+        *([f"{COMMAND}{answer.command}"] if answer.command else []),
+        *sourced_lines(answer.document, view),
+        f"Date: {date.today().isoformat()}; computeledger {version()}",
+    )
+    return csv_text(answer.document, about).encode()
 
 
 def _report_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:

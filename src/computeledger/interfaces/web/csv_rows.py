@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 #: What each column holds; the unit of a row's three numbers stands in its third.
 COLUMNS = ("quantity", "row", "unit", "median", "p05", "p95")
+#: How the line begins that holds a command.
+COMMAND = "Command: "
+#: A comma after which a spreadsheet would read a formula, and one that parts thousands.
+_FORMULA, _THOUSANDS = re.compile(r",(?=\s*[=+@-])"), re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 #: Words that a quantity's name ends in, by the nomenclature.
 _UNITS = frozenset({"s", "seconds", "bytes", "flop", "usd", "tokens", "w", "j", "days", "months", "years", "fraction",
                     "ratio", "gpus", "chips", "requests", "params", "steps", "bits", "sequences", "h100e"})  # fmt: skip
 Row = tuple[str, str, str, Any, Any, Any]
 
 
-def csv_text(document: Mapping[str, Any]) -> str:
-    """The numbers of a document as CSV.
+def csv_text(document: Mapping[str, Any], about: Sequence[str] = ()) -> str:
+    """The numbers of a document as CSV, below lines that say what they are of: each begins with ``#`` and is one cell.
 
     Examples
     --------
@@ -25,12 +30,23 @@ def csv_text(document: Mapping[str, Any]) -> str:
     quantity,row,unit,median,p05,p95
     gpu_hours,,GPU-hours,2.0,1.0,3.0
     options.tpot_s,tp8,s,0.05,,
+    >>> csv_text({"n": 1}, ["Scenario: 2,048 GPUs, fp8", "Command: computeledger serve"]).splitlines()[:2]
+    ['# Scenario: 2048 GPUs; fp8', '# Command: computeledger serve']
     """
     out = io.StringIO()
+    out.writelines(f"# {_one_cell(line)}\n" for line in about)
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
     writer.writerows(_rows(document, (), "", ""))
     return out.getvalue()
+
+
+def _one_cell(line: str) -> str:
+    """A line that a spreadsheet shows in one cell, except for a command, which has to be copied as it is."""
+    line = " ".join(line.split())
+    if line.startswith(COMMAND):
+        return _FORMULA.sub(";", line)
+    return _THOUSANDS.sub("", line).replace(",", ";").replace('"', "'")
 
 
 def _rows(value: Any, path: tuple[str, ...], row: str, unit: str) -> Iterator[Row]:
