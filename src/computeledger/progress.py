@@ -6,6 +6,7 @@ The work runs in one thread, its listener reads in another. Where nobody listens
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
@@ -34,18 +35,37 @@ class Progress:
     computeledger.progress.StoppedError
     >>> heard.done
     2
+
+    A loop of which what is done is kept may be given a time, and is asked again:
+
+    >>> with listening(Progress(most_s=0.0)) as heard:
+    ...     for _ in counted("abcd", "letters"):
+    ...         pass
+    Traceback (most recent call last):
+    computeledger.progress.StoppedError
+    >>> heard.done
+    1
     """
 
-    __slots__ = ("_said_s", "_since_s", "command", "depth", "done", "is_stopped", "said_done", "say", "total", "what")
+    __slots__ = (
+        "_said_s", "_since_s", "command", "depth", "done", "is_stopped", "most_s", "said_done", "say", "total", "what",
+    )  # fmt: skip
 
-    def __init__(self, say: Callable[[str], None] | None = None) -> None:
+    def __init__(self, say: Callable[[str], None] | None = None, most_s: float = math.inf) -> None:
         self.say = say
+        #: Time from which on the outermost loop ends between two of its blocks: what is done of it is kept [s].
+        self.most_s = most_s
         self.done, self.total, self.what = 0, 0, ""
         self.command = ""
         self.is_stopped = False
         self.depth = 0
         self.said_done: int | None = None  # what was last said of this loop
         self._since_s = self._said_s = time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the outermost loop has had its time, with a block of it done."""
+        return self.depth == 1 and self.done > 0 and time.monotonic() - self._since_s > self.most_s
 
     def tell(self, *, is_end: bool = False) -> None:
         """Say how far long work is, to whoever wants to be told: now and then; its end where more was said."""
@@ -114,7 +134,7 @@ def watched(results: Iterable[Item], total: int, what: str) -> Iterator[Item]:
         if heard.depth == 1:
             heard.done, heard.total, heard.what, heard.said_done = 0, total, what, None
         for place, item in enumerate(results):
-            if heard.is_stopped:
+            if heard.is_stopped or heard.is_over:
                 raise StoppedError
             if heard.depth == 1:
                 heard.done, heard.total, heard.what = place, total, what

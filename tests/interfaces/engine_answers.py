@@ -37,6 +37,18 @@ def _hearing(items: dict[str, str]) -> Reply:
     raise AssertionError
 
 
+_KEPT: list[int] = []
+
+
+def _in_parts(_items: dict[str, str]) -> Reply:
+    """Work of four parts, each kept once it is done."""
+    for part in counted(range(4), "parts"):
+        if part not in _KEPT:
+            time.sleep(0.2)
+            _KEPT.append(part)
+    return Reply(200, str(len(_KEPT)).encode())
+
+
 def _hungry(_items: dict[str, str]) -> Reply:
     held = [bytes(2**20) for _ in range(2**14)]
     return Reply(200, str(len(held)).encode())
@@ -64,4 +76,5 @@ def _known(_items: dict[str, str]) -> Reply:
     return Reply(200, str(answers._worked_out.cache_info().currsize).encode())
 
 
-_KINDS = {"known": _known, "leaving": _leaving, "plain": _plain, "deaf": _deaf, "hearing": _hearing, "hungry": _hungry}
+_KINDS = {"known": _known, "leaving": _leaving, "plain": _plain, "deaf": _deaf, "hearing": _hearing, "hungry": _hungry,
+          "in_parts": _in_parts}  # fmt: skip

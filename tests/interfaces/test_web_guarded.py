@@ -155,6 +155,17 @@ def test_a_question_ends_with_its_time_and_the_next_is_answered(page: str, engin
     assert after is not None and after.status == 200
 
 
+@pytest.mark.parametrize("engines", [{"turn_s": 0.3}], indirect=True)
+def test_a_question_of_parts_ends_between_two_of_them_and_goes_on_in_the_same_process(engines: Engines) -> None:
+    question = Question("sweep", "in_parts", ())
+    assert question.goes_on and Question("view", "compare", ()).goes_on and not Question("view", "serve", ()).goes_on
+    replies = [engines.ask(question, Progress())]
+    while replies[-1] is not None and replies[-1].status == 503 and len(replies) < 4:  # at least one part each
+        replies.append(engines.ask(question, Progress()))
+    assert len(replies) > 1 and replies[-1] is not None and replies[-1].status == 200
+    assert replies[-1].body == b"4", "what was done before is kept"
+
+
 def test_what_takes_long_says_by_which_command_it_may_be_asked(engines: Engines) -> None:
     heard = Progress()
     thread = threading.Thread(target=_ask, args=(engines, "hearing", heard))

@@ -220,7 +220,11 @@ def _systems(known: Sequence[Offered]) -> list[Table]:
         [
             one["label"],
             _laid_out(one),
-            *([_figure(one["ttft_s"], "s"), _figure(inverse(one["tpot_s"]), "tokens/s")] if has_times else []),
+            *(
+                [_figure(one["ttft_s"], "s"), _figure(one["tpot_s"] and inverse(one["tpot_s"]), "tokens/s")]
+                if has_times
+                else []
+            ),
             *([NONE if one["w"] is None else words(one["w"], "W", 2)] if has_fleet else []),
             f"{one['joules_per_token']:.2g}",
             one["bound"],

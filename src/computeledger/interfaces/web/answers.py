@@ -20,7 +20,7 @@ from computeledger.interfaces.render.html import report
 from computeledger.interfaces.view import source_links
 from computeledger.interfaces.web.csv_rows import COMMAND, csv_text
 from computeledger.interfaces.web.listed import LISTS, MODELS, list_of
-from computeledger.interfaces.web.pages import page_named
+from computeledger.interfaces.web.pages import PAGES, page_named
 from computeledger.interfaces.web.sourced import sourced_lines
 from computeledger.interfaces.web.spec import LONGEST, Answer, ControlError, Page, View, blamed, checked
 from computeledger.interfaces.web.sweeping import sweep_document
@@ -37,6 +37,8 @@ _KEPT = 256
 #: Answers kept whole, so that document, rows, working and view of one question are worked out once.
 _KEPT_WHOLE = 8
 OK, BAD_INPUT = 200, 422
+#: Pages whose parts (offers) are kept while others are worked out.
+_OF_PARTS = frozenset(one.name for one in PAGES if one.slot)
 #: What an address may say beside the boxes: whether bytes are shown in GB or in GiB.
 UNITS, _DECIMAL, _BINARY = "units", "decimal", "binary"
 
@@ -48,6 +50,11 @@ class Question:
     kind: str
     page: str
     items: tuple[tuple[str, str], ...]
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether its parts are kept, so that the same question, asked again, goes on behind them."""
+        return self.kind == "sweep" or self.page in _OF_PARTS
 
 
 @dataclass(frozen=True, slots=True)

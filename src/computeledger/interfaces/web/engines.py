@@ -7,6 +7,7 @@ process takes its place, so no question can hold a processor or memory for longe
 from __future__ import annotations
 
 import functools
+import math
 import os
 import queue
 import signal
@@ -46,11 +47,12 @@ Send = Callable[[int, Reply | _Said | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a question may take."""
+    """What a question may take. One of parts ends between two of them after ``turn_s``: the same process goes on."""
 
     engines: int = 2
     waiting: int = 32
     time_s: float = 20.0
+    turn_s: float = 8.0
     memory_bytes: int = int(512 * MIB)
     grace_s: float = 0.3
 
@@ -63,7 +65,7 @@ class _Engine:
         self._budget = budget
         self._asked = 0
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs, answer, budget.memory_bytes), daemon=True)
+        self._process = context.Process(target=_work, args=(theirs, answer, budget), daemon=True)
         self._process.start()
         theirs.close()
 
@@ -228,10 +230,10 @@ def _compile_ahead() -> None:
     compile_ahead()
 
 
-def _work(pipe: Connection, answer: Answer, memory_bytes: int) -> None:
+def _work(pipe: Connection, answer: Answer, budget: Budget) -> None:
     """Answer questions until the pipe ends. The main thread works; another listens to the server."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's
-    _limit_memory(memory_bytes)
+    _limit_memory(budget.memory_bytes)
     asked: queue.SimpleQueue[tuple[int, Question, Progress]] = queue.SimpleQueue()
     sending = threading.Lock()
 
@@ -239,7 +241,7 @@ def _work(pipe: Connection, answer: Answer, memory_bytes: int) -> None:
         with sending:
             pipe.send((number, found))
 
-    threading.Thread(target=_listen, args=(pipe, asked, send), daemon=True).start()
+    threading.Thread(target=_listen, args=(pipe, asked, send, budget.turn_s), daemon=True).start()
     while True:
         number, question, heard = asked.get()
         with listening(heard):
@@ -251,7 +253,9 @@ def _work(pipe: Connection, answer: Answer, memory_bytes: int) -> None:
         send(number, found)
 
 
-def _listen(pipe: Connection, asked: queue.SimpleQueue[tuple[int, Question, Progress]], send: Send) -> None:
+def _listen(
+    pipe: Connection, asked: queue.SimpleQueue[tuple[int, Question, Progress]], send: Send, turn_s: float
+) -> None:
     """Hear questions and that their visitors have gone, and say how far the work is."""
     number, heard, said = 0, Progress(), _Said(0, 0, "", "")
     heard.is_stopped = True
@@ -262,7 +266,7 @@ def _listen(pipe: Connection, asked: queue.SimpleQueue[tuple[int, Question, Prog
                 if question is None:
                     heard.is_stopped = True
                 else:
-                    heard = Progress()
+                    heard = Progress(most_s=turn_s if question.goes_on else math.inf)
                     asked.put((number, question, heard))
             now = _Said(heard.done, heard.total, heard.what, heard.command)
             if not heard.is_stopped and now != said:
