@@ -64,8 +64,9 @@ class Progress:
 
     @property
     def is_over(self) -> bool:
-        """Whether the outermost loop has had its time, with a block of it done."""
-        return self.depth == 1 and self.done > 0 and time.monotonic() - self._since_s > self.most_s
+        """Whether to end before the next block: nobody waits, or the outermost loop has had its time and did one."""
+        has_had_its_time = time.monotonic() - self._since_s > self.most_s
+        return self.is_stopped or (has_had_its_time and self.depth == 1 and self.done > 0)
 
     def tell(self, *, is_end: bool = False) -> None:
         """Say how far long work is, to whoever wants to be told: now and then; its end where more was said."""
@@ -134,7 +135,7 @@ def watched(results: Iterable[Item], total: int, what: str) -> Iterator[Item]:
         if heard.depth == 1:
             heard.done, heard.total, heard.what, heard.said_done = 0, total, what, None
         for place, item in enumerate(results):
-            if heard.is_stopped or heard.is_over:
+            if heard.is_over:
                 raise StoppedError
             if heard.depth == 1:
                 heard.done, heard.total, heard.what = place, total, what
