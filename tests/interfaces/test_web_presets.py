@@ -93,7 +93,7 @@ def test_pretrain_starts_from_the_same_run(client: TestClient) -> None:
 
 def test_a_route_is_the_cheapest_at_a_stated_success(client: TestClient) -> None:
     """Without a person most attempts of the small model fail: it is no headline, and the sentence says how many."""
-    query = {"fallback.usd": "", "fallback.seconds": ""}
+    query = {"fallback.usd": "", "fallback.seconds": "", "task.failure_usd": ""}
     document = client.get("/api/route", params=query).json()
     singles = [row["success_fraction"] for row in document["options"] if row["single"]]
     assert document["best"]["success_fraction"] >= max(singles) - 1e-9
@@ -103,8 +103,7 @@ def test_a_route_is_the_cheapest_at_a_stated_success(client: TestClient) -> None
     headline = f"{view['headline']}. {view['context']}".replace("\u00a0", " ")
     wrong = words(document["best"]["wrong_fraction"], "fraction", 2).replace("\u00a0", " ")
     assert f"{wrong} delivered wrong" in headline
-    assert "the cheapest that completes at least 74 %, as the best single model does." in headline
-    assert view["context"].startswith("An example until the numbers are yours: "), "a preset"
+    assert "cheapest that completes at least 74 %, as the best single model does; a failure costs nothing" in headline
     own = client.get("/view/route", params={**query, "small.success": "0.5"}).json()
     assert own["context"].startswith("The cheapest that completes"), "the reader's numbers"
     turn = next(row for row in document["by_failure_usd"]
@@ -123,10 +122,11 @@ def test_a_route_is_the_cheapest_at_a_stated_success(client: TestClient) -> None
 
 
 def test_a_route_says_what_its_cost_is_made_of_and_once_that_exact_inputs_have_no_range(client: TestClient) -> None:
-    ranged = client.get("/view/route").json()
+    free = {"task.failure_usd": ""}
+    ranged = client.get("/view/route", params=free).json()
     assert "(90 %: $0.46 to $0.62)" in ranged["headline"].replace("\u00a0", " ")
     assert "No interval" not in dict(ranged["facts"])
-    exact = {"large.success": "0.74", "large.usd_per_attempt": "0.35"}
+    exact = {**free, "large.success": "0.74", "large.usd_per_attempt": "0.35"}
     document, view = (client.get(f"/{kind}/route", params=exact).json() for kind in ("api", "view"))
     assert view["headline"].replace("\u00a0", " ").endswith("26 % delivered wrong, $0.54 per completed task")
     assert not any(tile["band"] for tile in view["tiles"] if tile["key"])
@@ -136,6 +136,18 @@ def test_a_route_says_what_its_cost_is_made_of_and_once_that_exact_inputs_have_n
     assert best["waiting_usd_per_task"] == pytest.approx(0.05)  # 90 s at $2 an hour
     parts = dict(view["facts"])["A completed task costs"].replace("\u00a0", " ")
     assert parts.startswith("$0.35 for the try + $0.05 for 90 s of waiting = $0.40 a task")
+
+
+def test_the_example_of_a_route_pays_for_failures_and_says_how_near_the_next_policy_is(client: TestClient) -> None:
+    document, view = (client.get(f"/{kind}/route").json() for kind in ("api", "view"))
+    assert document["failure_usd"] == 10 and document["best"]["wrong_fraction"] < 0.1
+    context = view["context"].replace("\u00a0", " ")
+    assert context.startswith("An example until the numbers are yours: the cheapest where a task not completed costs $")
+    assert "per completed task, failures included" in view["headline"]
+    assert view["tiles"][0]["label"] == "A completed task, failures included"
+    rival = document["rival"]
+    assert rival["usd_per_completed_task"] > document["best"]["usd_per_completed_task"]
+    assert 0.3 < rival["chance_dearer_fraction"] < 0.8 and "Within noise of large up to 3 times" in context
 
 
 def test_prices_draw_what_they_tell_before_and_after_and_fold_what_they_do_not(client: TestClient) -> None:

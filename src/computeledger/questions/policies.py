@@ -10,6 +10,10 @@ from computeledger.questions.wording import words
 
 #: A share of wrong deliveries up to which a headline does not warn.
 _RARE = 0.0005
+#: A chance from which a policy is the cheapest beyond doubt, and a share of tasks that leaves no failures to price.
+_SURE = 0.95
+#: A chance up to which a difference of cost is noise.
+_LIKELY = 0.8
 
 
 def route_words(document: Mapping[str, Any]) -> tuple[str, str]:
@@ -25,14 +29,37 @@ def route_words(document: Mapping[str, Any]) -> tuple[str, str]:
     >>> route_words(document)[1].replace(chr(160), " ")
     'The cheapest that completes at least 70 %, as stated.'
     """
-    best = document["best"]
-    floor = words(document["least_success_fraction"], "fraction", 2)
-    whose = "as stated" if document["least_success_is"] == "stated" else "as the best single model does"
+    best, failing = document["best"], document.get("failure_usd")
     done, failed = (words(best[name], "fraction", 2) for name in ("success_fraction", "wrong_fraction"))
     wrong = f", {failed} delivered wrong" if best["wrong_fraction"] > _RARE else ""
     cost = f"{words(best['usd_per_completed_task'], 'USD', 2)} per completed task"
-    answer = f"Use {policy_in_full(best['policy'], has_person(document))}: {done} completed{wrong}, {cost}"
-    return answer, f"The cheapest that completes at least {floor}, {whose}."
+    held = ", failures included" if failing else ""
+    answer = f"Use {policy_in_full(best['policy'], has_person(document))}: {done} completed{wrong}, {cost}{held}"
+    return answer, " ".join(filter(None, (_why(document), _rival(document))))
+
+
+def _why(document: Mapping[str, Any]) -> str:
+    """By what the answer is the cheapest: what a failed task costs, or the share that must be completed."""
+    best, failing = document["best"], document.get("failure_usd")
+    floor = words(document["least_success_fraction"], "fraction", 2)
+    whose = "as stated" if document["least_success_is"] == "stated" else "as the best single model does"
+    if failing and document.get("cheapest_without_a_floor", best)["policy"] == best["policy"]:
+        return f"The cheapest where a task not completed costs {words(failing, 'USD', 2)}."
+    free = "; a failure costs nothing here" if failing == 0 and best["success_fraction"] < _SURE else ""
+    return f"The cheapest that completes at least {floor}, {whose}{free}."
+
+
+def _rival(document: Mapping[str, Any]) -> str:
+    """What other models would cost, and the chance that they cost more, where that is no certainty."""
+    rival = document.get("rival")
+    if rival is None or rival["chance_dearer_fraction"] > _SURE:
+        return ""
+    is_person = has_person(document)
+    chance = words(rival["chance_dearer_fraction"], "fraction", 2)
+    near = f"{policy_in_short(rival['policy'], is_person)} at {words(rival['usd_per_completed_task'], 'USD', 2)}"
+    if rival["chance_dearer_fraction"] > _LIKELY:
+        return f"Cheaper than {near} with a chance of {chance}."
+    return f"Within noise of {near}: cheaper with a chance of {chance}."
 
 
 #: The policy without a model.

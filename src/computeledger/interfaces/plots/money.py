@@ -105,7 +105,8 @@ def front_figure(document: Mapping[str, Any]) -> Spec:
         document["options"],
     )
     front = sorted((row for row in options if row["on_front"]), key=lambda row: float(row[_COST]))
-    spec = _axes(360, "cost of a completed task", "% of tasks completed")
+    held = ", failures included" if document["failure_usd"] else ""
+    spec = _axes(360, f"cost of a completed task{held}", "% of tasks completed")
     spec["xaxis"] |= parts.log_axis((row[_COST] for row in options), format_usd)
     known = (row for row in options if row["single"] or row["policy"] == PERSON)
     named = _apart([best, *known, front[0], front[-1], *_turns(document)], spec["xaxis"]["range"])

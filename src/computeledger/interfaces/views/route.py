@@ -28,6 +28,8 @@ _TILES = (
     ("wrong_fraction", "Delivered wrong", "fraction"),
     ("seconds", "Takes", "s"),
 )
+#: What the first tile says where a failed task costs something.
+_WITH_FAILURES = "A completed task, failures included"
 #: Share of tasks from which a sentence names it.
 _TOLD = 1e-3
 #: Tiles that stand before the cost of a failed task from which on another policy is cheaper.
@@ -88,7 +90,7 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
     is_given = f" The triangle is the {words(given, 'USD')} that it costs here." if given else ""
     return (
         Plot("failure", "Which policy, as failures cost more?", "Bar: what a failed task may cost while that policy "
-             f"is the cheapest, with no floor on success; %: tasks completed{is_answer}.{is_given} Alone: one "
+             f"is the cheapest, whatever share it completes; %: tasks completed{is_answer}.{is_given} Alone: one "
              f"try, unchecked; else up to so many, each checked{person}.",
              failure_figure(document), "usd_per_completed_task"),
         Plot("front", "Cost against success", "No policy beats those on the line; small dots are ways between the "
@@ -100,7 +102,9 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
 def _tiles(document: Mapping[str, Any]) -> tuple[Tile, ...]:
     """What the answer costs and completes, and from which cost of a failed task on to take another policy."""
     best = document["best"]
-    tiles = [_tile(best, *one) for one in _TILES if one[0] != "seconds" or best["seconds"]]
+    is_held = bool(document["failure_usd"])
+    tiles = [_tile(best, key, _WITH_FAILURES if is_held and unit == "USD" else label, unit)
+             for key, label, unit in _TILES if key != "seconds" or best["seconds"]]  # fmt: skip
     return (*tiles[:_BEFORE_SWITCH], *_switch(document), *tiles[_BEFORE_SWITCH:])
 
 
@@ -203,15 +207,17 @@ def _front(document: Mapping[str, Any]) -> Table:
         for row in shown
     ]  # fmt: skip
     columns = ("policy", "a completed task #", "completes #", "delivered wrong #", "takes #",
-               "if independent, at most #")  # fmt: skip
+               "if no failure repeats #")  # fmt: skip
     strong = tuple(place for place, row in enumerate(shown) if row["policy"] == best)
     title = "The policies to choose from"
     person = ", and the person does what fails them all" if has_person(document) else ""
     note = "\u2192: the answer; then the policies of the chart and single models, by cost. Alone: one try, unchecked; "
-    note += f"every other try is checked{person}; best of 2: two at once, the check chooses. If failures "
-    note += "were independent more would complete: an upper bound, no forecast."
+    note += f"every other try is checked{person}; best of 2: two at once, the check chooses. If no failure "
+    note += "repeats: were tries independent, so much would be completed at most."
+    failing = document["failure_usd"]
+    note += f" Costs include {words(failing, 'USD')} for each task not completed." if failing else ""
     note += f" {_PASSED}" if has_person(document) else ""
-    drops = ("if independent, at most", "takes", "delivered wrong")
+    drops = ("if no failure repeats", "takes", "delivered wrong")
     return Table(title, columns, rows, "usd_per_completed_task", note, strong, drops=drops)
 
 

@@ -30,6 +30,7 @@ from computeledger.questions.answer import Answer, Quantity, from_python
 from computeledger.questions.answers.prices.source import load_sheet
 from computeledger.questions.document import document, keyed
 from computeledger.questions.grounds import figure_document
+from computeledger.questions.policies import chain
 from computeledger.questions.route import RouteQuestion
 from computeledger.units import HOUR_S
 from computeledger.validation.routing import RoutingCheck, check_attempts
@@ -130,6 +131,21 @@ class RouteAnswer(Answer):
         settings, out = self.case.settings, self.outcome
         return out.s_per_task * settings.usd_per_hour / HOUR_S, (1 - out.success_fraction) * settings.failure_usd
 
+    def _rival(self) -> dict[str, Any] | None:
+        """The next cheapest policy of other models that completes enough, and the chance that it is dearer."""
+        best, rows, least = self.policies[0], self.policies, self.least_success_fraction
+        near = [row for row in rows if chain(row.policy) != chain(best.policy) and row.success_fraction >= least - 1e-9]
+        if not near:
+            return None
+        rival = min(near, key=lambda row: row.usd_per_completed_task)
+        drawn = (one.interval.usd_per_completed_task for one in (best, rival))
+        dearer = np.subtract(*drawn) < 0
+        return {
+            "policy": rival.policy,
+            "usd_per_completed_task": rival.usd_per_completed_task,
+            "chance_dearer_fraction": float(np.mean(dearer)),
+        }
+
     @property
     def _names(self) -> list[str]:
         return [model.name for model in self.case.models]
@@ -149,6 +165,7 @@ class RouteAnswer(Answer):
         rows = [document(one) for one in self.policies]
         found = {
             "best": rows[0], "cheapest_without_a_floor": rows[listed.index(best_policy(out))],
+            "rival": self._rival(),
             "options": sorted(rows, key=lambda row: row["usd_per_completed_task"]),
             "policies_compared": len(out.policies),
             "best_of": {kind: rows[listed.index(place)]["policy"] for kind, place in _bests(out, singles).items()},

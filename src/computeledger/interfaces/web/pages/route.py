@@ -18,12 +18,12 @@ _PER_MODEL = (
     ("success", "Succeeds", "fraction", ("0.35..0.5", "0.7..0.78"), 0.01, 0.99),
     ("usd_per_attempt", "One try", "USD", ("0.02..0.04", "0.3..0.4"), 0.001, 50.0),
     ("seconds", "Takes", "s", ("25", "90"), 1.0, 7200.0),
-    ("retry_correlation", "Failures repeat", "correlation", ("0.5..0.85", "0.5..0.85"), 0.05, 0.99),
+    ("retry_correlation", "Its tries fail alike", "correlation", ("0.5..0.85", "0.5..0.85"), 0.05, 0.99),
 )
 _CONTROLS = (
     *(Control(f"{model}.{key}", label, unit=unit, default=defaults[place], low=low, high=high,
               log=key in ("usd_per_attempt", "seconds"), group=f"The {model} model",
-              help="Of two tries at one task; 0 is independent." if key == "retry_correlation" else "")
+              help="Two tries at one task; 0 is independent." if key == "retry_correlation" else "")
       for place, model in enumerate(_MODELS) for key, label, unit, defaults, low, high in _PER_MODEL),
     Control("verifier.usd", "One check", unit="USD", default="0.002", low=0.0001, high=10, group="The check"),
     Control("verifier.seconds", "Takes", unit="s", default="20", low=0.1, high=7200, group="The check"),
@@ -36,8 +36,8 @@ _CONTROLS = (
     Control("fallback.seconds", "Takes", unit="s", default="1800", low=10, high=100000, group="Otherwise"),
     Control("task.latency_usd_per_hour", "An hour of waiting", unit="USD", default="2", low=0.1, high=500,
             group="Otherwise"),
-    Control("task.failure_usd", "A task not completed", unit="USD", low=0.01, high=500, group="Otherwise",
-            blank="nothing", help="What it costs besides that one is delivered wrong, or given up."),
+    Control("task.failure_usd", "A task not completed", unit="USD", default="10", low=0.01, high=500,
+            group="Otherwise", blank="nothing", help="What it costs besides that one is delivered wrong, or given up."),
     Control("task.min_success", "Must complete", unit="fraction", low=0.05, high=0.99, log=False, group="Otherwise",
             blank="as the best model", help="Share of the tasks; empty: as many as the best single model."),
     Control("task.model_correlation", "Models fail alike", unit="correlation", default="0.4..0.85", low=0.05, high=0.99,
@@ -92,7 +92,8 @@ _EXAMPLES: dict[str, Values] = {
     "Small, large, then a person": {},
     "No person to fall back on": {"fallback.usd": "", "fallback.seconds": ""},
     "A check that is often wrong": {"verifier.false_accept": "0.3", "verifier.false_reject": "0.2"},
-    "A wrong result is dear": {"task.failure_usd": "10"},
+    "A wrong result costs nothing": {"task.failure_usd": ""},
+    "A wrong result is very dear": {"task.failure_usd": "50"},
     "An hour of waiting is dear": {"task.latency_usd_per_hour": "150"},
 }
 
