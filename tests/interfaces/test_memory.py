@@ -149,7 +149,7 @@ def test_what_is_started_is_what_the_headline_says(system: str) -> None:
     for title, _ in view.blocks:
         precision, place = title.removeprefix("Start it in ").split(" on ")
         count, name = place.split(" of ")
-        fits = re.compile(rf"fits on {count.split()[0]} \S+ in {re.escape(precision)},")
+        fits = re.compile(rf"fits on {count.split()[0]} \S+ in {re.escape(precision)} with [\w.-]+,")
         assert fits.search(view.headline) or f"in {precision} on {count} of {in_names(name)}" in view.context
 
 

@@ -130,13 +130,9 @@ def _parts(held: Mapping[str, float]) -> list[str]:
     return [one for one in held if _NAMES.get(one, one) in palette.MEMORY]
 
 
-#: Bytes from which on whole gigabytes have three digits.
-_HUNDRED_GB = 1e11
-
-
 def _of(held: Mapping[str, float]) -> str:
     """How much of how much, and whether that is too much."""
-    total, capacity = (words(held[name], "B", 3 if held[name] >= _HUNDRED_GB else 2) for name in ("total", "capacity"))
+    total, capacity = (words(held[name], "B") for name in ("total", "capacity"))
     more = ", too much" if held["total"] > held["capacity"] else ""
-    number, _, unit = total.partition("\u00a0")
-    return f"{number if capacity.endswith(unit) else total} of {capacity}{more}"
+    (number, _, unit), (most, _, unit_of_most) = (said.partition("\u00a0") for said in (total, capacity))
+    return f"{number} of {most}{more}" if unit == unit_of_most else f"{total} of {capacity}{more}"

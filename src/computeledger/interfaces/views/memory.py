@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from computeledger.facts.schema import Accelerator
 from computeledger.interfaces.plots.memory import memory_rows_figure
-from computeledger.interfaces.view import Plot, Table, Tile, View
+from computeledger.interfaces.view import Cell, Evidence, Plot, Table, Tile, View
 from computeledger.interfaces.views.capacity import capacity_words
-from computeledger.interfaces.views.display_names import format_words
+from computeledger.interfaces.views.display_names import engine_name, format_words
 from computeledger.interfaces.views.evidence import memory_evidence
 from computeledger.interfaces.views.grounds import assumed_words
 from computeledger.interfaces.views.images import images_facts
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answers.serving.memory import MemoryAnswer
-from computeledger.questions.wording import headline_words, model_words, short_model, words
+from computeledger.questions.wording import headline_words, listed, model_words, short_model, words
 from computeledger.units import format_count
 
-_COLUMNS = ("format", "on", "filled #", "of #", "largest batch #", "longest context #", "weights #", "cache #",
-            "rest #", "layout")  # fmt: skip
-_NOTE = (
-    "Of several GPUs the fullest. Rest: activations and workspace; the largest batch at this context, and the longest "
-    "context at this batch."
-)
-_DROPS = ("layout", "rest", "cache", "weights")
+_COLUMNS = ("format", "filled #", "largest batch #", "longest context #")
+_PARTS = ("format", "on", "with", "weights #", "cache #", "rest #", "layout")
+_NOTE = "Of several GPUs the fullest. The largest batch is at this context, the longest context at this batch."
+_DROPS = ("layout", "with", "rest")
 _LACKING = ("format", "on", "too much by #", "needed on each #", "of #", "what fits there")
 
 
@@ -39,31 +37,17 @@ def view(answer: MemoryAnswer, working: bool) -> View:
     shown = best or nearest
     chips = {one.system: one.chip.short_name or one.chip.name for one in answer.fits}
     chip = next((one.chip for one in answer.fits if shown and one.system == shown["system"]), None)
-    rows = [_row(one, chips) for one in sorted(fits, key=_size)]
-    held = "Memory filled on each GPU: weights, KV cache, activations and workspace"
+    limit = answer.model.max_context_tokens
     return View(
         title=f"{model_words(document['model'])}: what fits where",
         asked=(f"{load} per replica", f"cache in {document['kv_precision']}"),
         headline=_headline(document, best, nearest, chips),
-        context=_context(document, (best, started, nearest), _seen(chip) if best is None or _is_read(chip) else ""),
-        tiles=_tiles(best, document) if best else (),
+        context=_context(document, (best, started, nearest), _seen(chip) if best is None else ""),
+        tiles=_tiles(best, document, limit) if best else (),
         tile_heading="",
         plots=(_plot(document["fits"], chips),) if shown else (),
         tables=(
-            *(
-                [
-                    Table(
-                        held,
-                        _COLUMNS,
-                        rows,
-                        "memory_bytes",
-                        _NOTE,
-                        drops=_DROPS,
-                    )
-                ]
-                if fits
-                else []
-            ),
+            *((_filled(fits, chips, limit), _parts_of_all(fits, chips)) if fits else ()),
             *([_parts(best, chips, chip)] if best and chip else []),
             *(
                 [
@@ -85,19 +69,18 @@ def view(answer: MemoryAnswer, working: bool) -> View:
         blocks=((f"Start it {_where(started)}", started["launch"]),) if started else (),
         working=tuple(working_view(document)) if working else (),
         overline="memory",
-        evidence=memory_evidence(document),
+        evidence=_evidence(document, best),
     )
 
 
 def _context(document: Mapping[str, Any], rows: tuple[Mapping[str, Any] | None, ...], seen: str) -> str:
-    """What a GPU holds beside what it is sold as, and with which load it fits; where nothing does, what would help.
+    """With which load it fits; where nothing does, what a GPU holds beside what it is sold as, and what would help.
 
     ``rows`` are the fewest GPUs that hold it, the fewest that can be started, and what lacks least.
     """
     best, started, nearest = rows
     load = f"{_free(best)} with {_load(document)}{_doubt(best)}." if best else f"Counted for {_load(document)}."
-    said = (seen, load) if best else (load,)
-    return " ".join(text for text in (*said, _startable(best, started, nearest), "" if best else seen) if text)
+    return " ".join(text for text in (load, _startable(best, started, nearest), "" if best else seen) if text)
 
 
 def _size(one: Mapping[str, Any]) -> tuple[float, float, bool]:
@@ -137,9 +120,8 @@ def _headline(
     if best is not None:
         each = " on each" if best["n_gpus"] > 1 else ""
         fits = "fits" if _is_sure(best["memory_bytes"]) else "just fits"
-        where = f"{_on(best, chips)} in {format_words(best['precision'])}"
-        total, capacity = best["memory_bytes"]["total"], best["memory_bytes"]["capacity"]
-        filled = f"{words(total, 'B', 2 if total < _HUNDRED_GB else 3)} of {words(capacity, 'B')}"
+        where = f"{_on(best, chips)} in {format_words(best['precision'])} with {engine_name(best['engine'])}"
+        filled = f"{words(best['memory_bytes']['total'], 'B')} of {words(best['memory_bytes']['capacity'], 'B')}"
         return headline_words(subject, f"{fits} {where}, {filled}{each}")
     if nearest is None:
         return headline_words(subject, "does not fit")
@@ -176,8 +158,6 @@ def _doubt(one: Mapping[str, Any]) -> str:
     return f"; {said.format(words(_uncertain(held), 'B', 2))}"
 
 
-#: Bytes from which on whole gigabytes have three digits.
-_HUNDRED_GB = 1e11
 #: Standard deviations that hold nine in ten.
 _NINE_IN_TEN = 1.645
 
@@ -215,19 +195,37 @@ def _seen(chip: Accelerator | None) -> str:
     return f"{said[:1].upper()}{said[1:]}." if said else ""
 
 
-def _is_read(chip: Accelerator | None) -> bool:
-    """Whether anybody read what an engine sees of a GPU."""
-    return chip is not None and chip.usable_hbm_bytes is not None
+def _evidence(document: Mapping[str, Any], best: Mapping[str, Any] | None) -> Evidence:
+    """What engines reported of weights, and how the rest of this answer is known, which that does not vouch for."""
+    found = memory_evidence(document)
+    if best is None or "measured_alike" not in document:
+        return found
+    held, engine = best["memory_bytes"], engine_name(best["engine"])
+    rest = words(held["activations"] + held["workspace"], "B")
+    known = (
+        f"known within {words(_NINE_IN_TEN * held['rest_sd'], 'B', 2)} in nine of ten start-up logs"
+        if held["rest_sd"]
+        else f"an estimate, fitted to no log of {engine}"
+    )
+    near = sorted({engine_name(one["engine"]) for one in document["measured_alike"]["nearest"] if one["engine"]})
+    others = "" if not near or engine in near else f" The nearest are of {listed(near)}, none of {engine}."
+    said = f"{found.text[:-1]}; the {rest} beside weights and cache are {known}.{others}"
+    return replace(found, text=said)
 
 
-def _tiles(best: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Tile, ...]:
+def _limited(one: Mapping[str, Any], limit: float) -> str:
+    """What ends the context: the model, or the memory."""
+    return "the model's limit" if one["longest_context_tokens"] >= limit > 0 else "set by memory"
+
+
+def _tiles(best: Mapping[str, Any], document: Mapping[str, Any], limit: float) -> tuple[Tile, ...]:
     held = best["memory_bytes"]
     tokens, batch = f"{document['context_tokens']:,.0f} tokens", format_count(document["batch"], "sequence")
     said = (
         ("GPUs", str(best["n_gpus"]), "fewest that hold it", "n_gpus"),
         ("Filled on each GPU", words(held["total"], "B"), f"of {words(held['capacity'], 'B')}", "memory_bytes"),
         ("Largest batch", f"{best['largest_batch']:,}", f"of {tokens} each", "largest_batch"),
-        ("Longest context", words(best["longest_context_tokens"], "tokens", 3), f"with {batch}",
+        ("Longest context", f"{best['longest_context_tokens']:,} tokens", f"with {batch}, {_limited(best, limit)}",
          "longest_context_tokens"),
     )  # fmt: skip
     return tuple(Tile(label, text, band, key=key) for label, text, band, key in said)
@@ -283,10 +281,30 @@ def _parts(one: Mapping[str, Any], chips: Mapping[str, str], chip: Accelerator) 
     return Table(title, ("part", "bytes #", "how it is known"), rows, "memory_bytes", is_detail=True)
 
 
-def _row(one: Mapping[str, Any], chips: Mapping[str, str]) -> list[str]:
-    held = one["memory_bytes"]
-    rest = held["activations"] + held["workspace"]
-    filled, capacity = (words(held[name], "B") for name in ("total", "capacity"))
-    parts = [words(size, "B") for size in (held["weights"], held["kv_cache"], rest)]
-    most = [f"{one['largest_batch']:,}", f"{one['longest_context_tokens']:,}"]
-    return [format_words(one["precision"]), _place(one, chips), filled, capacity, *most, *parts, one["layout"]]
+def _filled(fits: Sequence[Mapping[str, Any]], chips: Mapping[str, str], limit: float) -> Table:
+    """How full each way to hold the model is, and how much more it holds: few columns, to be compared on a phone."""
+    rows: list[list[str | Cell]] = []
+    for one in sorted(fits, key=_size):
+        total, capacity = (words(one["memory_bytes"][name], "B") for name in ("total", "capacity"))
+        number, _, unit = total.partition("\u00a0")
+        filled = f"{number if capacity.endswith(unit) else total} of {capacity}"
+        most = Cell(
+            f"{one['longest_context_tokens']:,}",
+            below=_limited(one, limit) if one["longest_context_tokens"] >= limit > 0 else "",
+        )
+        where = f"{_place(one, chips)}, {engine_name(one['engine'])}"
+        rows.append([Cell(format_words(one["precision"]), below=where), filled, f"{one['largest_batch']:,}", most])
+    return Table("Memory filled on each GPU", _COLUMNS, rows, "memory_bytes", _NOTE)
+
+
+def _parts_of_all(fits: Sequence[Mapping[str, Any]], chips: Mapping[str, str]) -> Table:
+    """What fills a GPU, by format and system."""
+    rows = []
+    for one in sorted(fits, key=_size):
+        held = one["memory_bytes"]
+        sizes = (held["weights"], held["kv_cache"], held["activations"] + held["workspace"])
+        named = (format_words(one["precision"]), _place(one, chips), engine_name(one["engine"]))
+        rows.append([*named, *(words(size, "B") for size in sizes), one["layout"]])
+    note = "rest: activations and workspace"
+    title = "What fills it: weights, KV cache, activations and workspace"
+    return Table(title, _PARTS, rows, "memory_bytes", note, is_detail=True, drops=_DROPS)

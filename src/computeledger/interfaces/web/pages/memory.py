@@ -35,6 +35,7 @@ PAGE = Page(
     short="Will it fit, and on how few GPUs?",
     section=PLAN,
     presets={
+        "Llama 3.3 70B: desk, Mac, server": {},
         "A 70B on a desk": {"system": "1xrtx-4090,2xrtx-4090,2xrtx-3090,1xm4-max,1xm3-ultra,1xgb10"},
         "DeepSeek-V3 on one node": {
             "model": "deepseek-ai/DeepSeek-V3",
