@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from computeledger.interfaces.view import Tile
 from computeledger.questions.wording import interval_words, point, span, words
 from computeledger.sources import load_sources
 
@@ -26,8 +28,10 @@ def working_view(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     figures = document.get("working", ())
     found = [
-        {"name": one["name"], "title": _title(one["name"]), "formula": one["formula"], **_said(one),
-         "terms": [{"name": term["name"], **_said(term), **ground_words(term["origin"], term["ground"]),
+        {"name": one["name"], "title": _title(one["name"]), "value": point(one["value"]), "formula": one["formula"],
+         **_said(one),
+         "terms": [{"name": term["name"], **_said(term), **_in_full(term),
+                    **ground_words(term["origin"], term["ground"]),
                     "of": _figure_of(term, one, figures)}
                    for term in one["terms"]]}
         for one in figures
@@ -88,6 +92,50 @@ def _title(name: str) -> str:
 
 def _said(one: Mapping[str, Any]) -> dict[str, str]:
     return {"text": words(point(one["value"]), one["unit"]), "band": interval_words(one["value"], one["unit"])}
+
+
+#: Origins of inputs that somebody states, whose whole numbers keep their digits up to so many.
+_GIVEN, _MOST_IN_FULL = "plan", 1e9
+
+
+def _in_full(term: Mapping[str, Any]) -> dict[str, str]:
+    """A whole number that was given, with all of its digits, as it was typed; nothing for others.
+
+    Examples
+    --------
+    >>> _in_full({"value": 2048.0, "unit": "GPUs", "origin": "plan"})
+    {'text': '2,048'}
+    >>> _in_full({"value": 14.8e12, "unit": "tokens", "origin": "plan"})
+    {}
+    """
+    value, unit = term["value"], term["unit"]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if term["origin"] != _GIVEN or unit not in ("", "tokens", "GPUs") or not is_number:
+        return {}
+    if value != int(value) or abs(value) >= _MOST_IN_FULL:
+        return {}
+    return {"text": f"{int(value):,}{f' {unit}' if unit == 'tokens' else ''}"}
+
+
+def named_as_tiles(working: Sequence[Mapping[str, Any]], tiles: Sequence[Tile]) -> tuple[dict[str, Any], ...]:
+    """The figures under the names of the tiles that lead to them and show the same number.
+
+    Examples
+    --------
+    >>> named_as_tiles([{"name": "rl.usd", "title": "RL USD", "value": 2.0}], [Tile("Cost", "$2", "", 2.0, "usd")])
+    ({'name': 'rl.usd', 'title': 'Cost', 'value': 2.0},)
+    """
+    return tuple({**one, "title": _tile_name(one, tiles) or one["title"]} for one in working)
+
+
+def _tile_name(figure: Mapping[str, Any], tiles: Sequence[Tile]) -> str:
+    name, value = figure["name"], figure.get("value")
+    own = (
+        one.label for one in tiles
+        if one.key and f".{name}".endswith(f".{one.key}") and one.value is not None and value is not None
+        and math.isclose(one.value, value, rel_tol=1e-6)
+    )  # fmt: skip
+    return next(own, "")
 
 
 def ground_words(origin: str, ground: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from computeledger.physics.serving.encoding import image_work
 from computeledger.physics.serving.memory import ServingMemory
 from computeledger.physics.transformer import n_params_active
 from computeledger.workloads.pretraining.estimate import PretrainingResult
-from computeledger.workloads.result import Figure, Term
+from computeledger.workloads.result import ASKED, Figure, Term
 from computeledger.workloads.serving.burst import turns_of_run
 from computeledger.workloads.serving.estimate import ServingResult
 from computeledger.workloads.serving.pools import DisaggregatedResult
@@ -74,7 +74,9 @@ def pools_figures(result: DisaggregatedResult, usd_per_mtok: tuple[Num, Num]) ->
     queue, handed = Term("queue", result.queue_s, "s"), Term("hand-over", result.handed_s, "s")
     first = (Term("host", host, "s"), queue, prompt, handed, Term("whole decode step", decode.step_s, "s"))
     rate, gpus = Term("requests", result.requests_per_s, "1/s"), Term("GPUs", asked.n_gpus, "GPUs")
-    output, given = (Term(kind, getattr(asked.decode, f"{kind}_tokens"), "tokens") for kind in ("output", "input"))
+    output, given = (
+        Term(kind, getattr(asked.decode, f"{kind}_tokens"), "tokens", "plan", ASKED) for kind in ("output", "input")
+    )
     pools = {
         "output": (asked.n_decode * asked.decode.layout.n_gpus, asked.decode.usd_per_gpu_hour, output),
         "input": (asked.n_prefill * asked.prefill_layout.n_gpus, asked.prefill_usd_per_gpu_hour, given),
@@ -104,7 +106,10 @@ def pools_figures(result: DisaggregatedResult, usd_per_mtok: tuple[Num, Num]) ->
 
 
 def _times(result: ServingResult) -> tuple[Figure, ...]:
-    batch, written = Term("B", result.scenario.batch, ""), Term("output", result.scenario.output_tokens, "tokens")
+    batch, written = (
+        Term("B", result.scenario.batch, ""),
+        Term("output", result.scenario.output_tokens, "tokens", "plan", ASKED),
+    )
     decode, prompt = Term("decode step", result.decode_s, "s"), Term("prefill", result.prefill_s, "s")
     joined = Term("joined prefill", result.prefill_joined_s, "s")
     parts, prompts = (
@@ -153,7 +158,7 @@ def _images(result: ServingResult) -> tuple[Figure, ...]:
     )
     formula = "2 patches (params of a patch + layers x params of a layer) + 2 tokens x params into it + attention"
     prompt = Term("images per input token", result.scenario.images_per_token, "")
-    seen = Term("input", result.scenario.input_tokens, "tokens")
+    seen = Term("input", result.scenario.input_tokens, "tokens", "plan", ASKED)
     read = "images per input token x input"
     return (
         Figure("image_flop", work.flop, "FLOP", formula, terms),
@@ -164,11 +169,14 @@ def _images(result: ServingResult) -> tuple[Figure, ...]:
 def _costs(result: ServingResult) -> tuple[Figure, ...]:
     asked = result.scenario
     batch, gpus = Term("B", asked.batch, ""), Term("GPUs", asked.layout.n_gpus, "GPUs")
-    price, given = Term("price", asked.usd_per_gpu_hour, "usd_per_hour"), Term("input", asked.input_tokens, "tokens")
+    price, given = (
+        Term("price", asked.usd_per_gpu_hour, "usd_per_hour"),
+        Term("input", asked.input_tokens, "tokens", "plan", ASKED),
+    )
     service, busy = Term("in service", result.in_service_s, "s"), Term("prefill per prompt", result.prefill_busy_s, "s")
     cached = Term("replica time of a cached token", result.cached_busy_s, "s")
     speed, tpot = result.output_tokens_per_s_per_gpu, Term("TPOT", result.tpot_s, "s")
-    output = Term("output", asked.output_tokens, "tokens")
+    output = Term("output", asked.output_tokens, "tokens", "plan", ASKED)
     idle = (Term("occupancy", asked.occupancy, ""),) if np.any(np.asarray(asked.occupancy) != 1) else ()
     paid = " / occupancy" if idle else ""
     rate = f"x GPUs x price / 3600 x 1e6{paid}"
@@ -224,7 +232,7 @@ def pretraining_figures(result: PretrainingResult) -> tuple[Figure, ...]:
         Term("once per step", step.fixed_s, "s"),
         *([] if asked.sites is None else [Term("between sites", step.sites_s, "s")]),
     )
-    batch = Term("global batch", asked.global_batch_tokens, "tokens")
+    batch = Term("global batch", asked.global_batch_tokens, "tokens", "plan", ASKED)
     held = ("weights", "gradients", "optimizer", "activations", "logits", "workspace")
     tenants = tuple(Term(name, getattr(result.memory, f"{name}_bytes"), "bytes") for name in held)
     return (
@@ -248,7 +256,7 @@ def pretraining_figures(result: PretrainingResult) -> tuple[Figure, ...]:
             result.tokens_per_s_per_gpu,
             "tokens/s",
             "global batch / step / GPUs",
-            (batch, Term("step", result.step_s, "s"), Term("GPUs", asked.layout.n_gpus, "GPUs")),
+            (batch, Term("step", result.step_s, "s"), Term("GPUs", asked.layout.n_gpus, "GPUs", "plan", ASKED)),
         ),
         Figure(
             "mfu_fraction",
@@ -262,6 +270,6 @@ def pretraining_figures(result: PretrainingResult) -> tuple[Figure, ...]:
             result.gpu_hours,
             "GPU-hours",
             "D / (tokens/s/GPU x 3600), without failures",
-            (Term("D", asked.tokens, "tokens"), speed),
+            (Term("D", asked.tokens, "tokens", "plan", ASKED), speed),
         ),
     )

@@ -9,6 +9,9 @@ from typing import Any
 from computeledger.arrays import Num, quantiles
 from computeledger.facts.schema import Fact
 
+#: Where an input comes from that a question states or leaves to its default.
+ASKED = "as asked, or by default"
+
 
 @dataclass(frozen=True, slots=True)
 class Term:

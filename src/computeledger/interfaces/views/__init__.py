@@ -10,6 +10,7 @@ from computeledger.interfaces.view import View
 from computeledger.interfaces.views.display_names import view_in_names
 from computeledger.interfaces.views.evidence import unmeasured
 from computeledger.interfaces.views.unit_names import named_after
+from computeledger.interfaces.working import named_as_tiles
 from computeledger.questions.answer import Answer
 
 #: Module of this folder that makes the view of each kind of answer.
@@ -84,6 +85,8 @@ def view_of(answer: object, working: bool = False) -> View:
         raise ComputeLedgerError(f"{type(answer).__name__}: an answer without a view")
     view: View = importlib.import_module(f"{__name__}.{name}").view(answer, working)
     view = view_in_names(view)
+    if view.working:
+        view = dataclasses.replace(view, working=named_as_tiles(view.working, view.tiles))
     if view.evidence is None:
         view = dataclasses.replace(view, evidence=unmeasured(type(answer).__name__))
     if not isinstance(answer, Answer):

@@ -8,7 +8,7 @@ from computeledger.arrays import Num
 from computeledger.physics.goodput import Goodput, Reliability, goodput
 from computeledger.units import DAY_S, HOUR_S
 from computeledger.workloads.pretraining.estimate import PretrainingResult
-from computeledger.workloads.result import Figure, Term
+from computeledger.workloads.result import ASKED, Figure, Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,8 @@ class EffectiveRun:
         power = Term("facility power per GPU", self.facility_w_per_gpu, "W")
         used = Term("effective GPU-hours", self.effective_gpu_hours, "GPU-hours")
         asked = self.result.scenario
-        gpus, price = Term("GPUs", asked.layout.n_gpus, "GPUs"), Term("price", asked.usd_per_gpu_hour, "USD/h")
+        gpus = Term("GPUs", asked.layout.n_gpus, "GPUs", "plan", ASKED)
+        price = Term("price", asked.usd_per_gpu_hour, "USD/h")
         interval = Term("checkpoint interval", spent.interval_s, "s")
         shares = "1 - stragglers - pauses - lost work - restarts - planned stops (Daly: pieces between checkpoints)"
         return (

@@ -8,7 +8,7 @@ from computeledger.arrays import Num
 from computeledger.physics.adapters import adapter_params
 from computeledger.physics.transformer import n_params_active
 from computeledger.units import DAY_S, HOUR_S
-from computeledger.workloads.result import Figure, Term
+from computeledger.workloads.result import ASKED, Figure, Term
 from computeledger.workloads.rl.coverage import BudgetDemand, budget_demand
 from computeledger.workloads.rl.estimate import RLResult
 from computeledger.workloads.rl.judge import Judge
@@ -201,7 +201,8 @@ def _run_figures(run: RunCost) -> tuple[Figure, ...]:
     beta, params = Term("beta_flop", result.beta_flop, ""), n_params_active(result.scenario.engine.model)
     size, sampled = Term("N", float(params), "params"), Term("D", run.tokens, "tokens")
     steps, step = Term("steps", run.steps, "", "plan", "steps"), Term("step", result.step_s, "s")
-    gpus, hours = Term("GPUs", result.scenario.n_gpus, "GPUs"), Term("GPU-hours", run.gpu_hours, "GPU-hours")
+    gpus = Term("GPUs", result.scenario.n_gpus, "GPUs", "plan", ASKED)
+    hours = Term("GPU-hours", run.gpu_hours, "GPU-hours")
     price, power = Term("price", run.usd_per_gpu_hour, "USD/h"), Term("facility power", run.facility_w_per_gpu, "W")
     work, peak = Term("FLOP of a step", result.flop_per_step, "FLOP"), result.peak_flop_per_s
     waiting = tuple(Term(name, part, "s") for name, part in result.phases_gpu_s.items() if "waiting" in name)

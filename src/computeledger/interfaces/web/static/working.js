@@ -85,7 +85,7 @@ function inputName(term, figures) {
 function step(one, open, figures) {
   const rows = one.terms.map((term) => element("tr", { role: "row" }, element("th", { scope: "row", role: "rowheader" }, inputName(term, figures)),
     element("td", { role: "cell", class: "number", "data-name": "value" }, term.text, term.band ? element("span", { class: "below" }, term.band) : null),
-    element("td", { role: "cell", "data-name": "kind" }, term.origin === "figure" ? "worked out" : term.origin),
+    element("td", { role: "cell", "data-name": "kind" }, { figure: "worked out", plan: "input" }[term.origin] ?? term.origin),
     element("td", { role: "cell", "data-name": "source" }, ...source(term))));
   return element("details", { open, "data-name": one.name }, element("summary", {}, element("b", {}, one.title), ` ${one.text} `,
     element("span", { class: "quiet" }, one.band)),
