@@ -97,7 +97,15 @@ def _sources(found: Mapping[str, Any]) -> tuple[str, ...]:
 def _told(found: Mapping[str, Any]) -> str:
     """The truth where it is known, whether the clues agree, and what would narrow the answer most."""
     agree = _context(found) if len(found["clues"]) > 1 else ""
-    return " ".join(part for part in (_truth(found), agree, _narrowest(found)) if part)
+    return " ".join(part for part in (_truth(found), agree, _dated(found), _narrowest(found)) if part)
+
+
+def _dated(found: Mapping[str, Any]) -> str:
+    """Of which day its prices are taken to be, and what they would say if they were those of its release."""
+    if (then := found.get("n_params_active_if_listed_at_release")) is None:
+        return ""
+    size = figure_words(then, "params")
+    return f"Its prices are taken as of {found['price_date']}; as of its release they would say {size}."
 
 
 def _by_price(answer: ClosedModelAnswer) -> tuple[Table, ...]:
@@ -240,6 +248,11 @@ def _clues(found: Mapping[str, Any]) -> Table:
         "active parameters; the chance is that of a gap as wide as the one between a clue and all others, were all "
         "of them right"
     )
+    if len(found["clues"]) > 1 and any(one["clue"] == "price" for one in found["clues"]):
+        note += (
+            "; a price is two figures, and its chance counts how they stand to each other too: two clues may see one "
+            "gap with different chances"
+        )
     if found["conflicts"]:
         note += (
             f"; a clue is in conflict where a gap so wide is rarer than {percent(CONFLICT)} and where all clues "

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from computeledger.distributions import high_of, low_of
 from computeledger.economics.plan.ledger import Ledger
 from computeledger.interfaces.plots import plan as plots
@@ -130,6 +132,7 @@ def _context(document: Mapping[str, Any], ledger: Ledger) -> str:
         _currencies(document, _long(ledger)),
         income_sentence(document["income"]) if "income" in document else "",
         _depends(document["drivers"]),
+        _rent(ledger),
     )
     return " ".join(part for part in said if part)
 
@@ -144,6 +147,14 @@ def _depends(drivers: Sequence[Mapping[str, Any]]) -> str:
         f"The cost depends most on {input_phrase(most['name'])}: {words(low, 'USD', 2)} to {words(high, 'USD', 2)} by "
         "that alone."
     )
+
+
+def _rent(ledger: Ledger) -> str:
+    """That the price of a GPU-hour is one number and not in the range, where it is."""
+    prices = {f"{price:.4g}" for one in ledger.phases.values() for price in np.ravel(one.usd / one.gpu_hours)}
+    if len(prices) != 1 or (price := float(*prices)) <= 0:
+        return ""
+    return f"The range holds a GPU-hour at {words(price, 'USD')}."
 
 
 def _life(phases: Mapping[str, Any]) -> str:
@@ -368,7 +379,8 @@ def _plots(document: Mapping[str, Any], ledger: Ledger) -> tuple[Plot, ...]:
     if ledger.phases:
         found.append(
             Plot("money", "Where the dollars go", "Median and 90 % interval of each phase's cost, its share of the "
-                 "total, the GPU-hours that it buys, and what these do.", money_figure(document, ledger), "usd")
+                 "total, the GPU-hours that it buys, and what these do. Staff, data and failed runs are not in it.",
+                 money_figure(document, ledger), "usd")
         )  # fmt: skip
     if len(document["shares"]["flop"]) > 1:
         found.append(
@@ -385,13 +397,19 @@ def _plots(document: Mapping[str, Any], ledger: Ledger) -> tuple[Plot, ...]:
                           "prompts wait for.", plots.bounds_figure(ledger), "utilization_fraction",
                           is_detail=True))  # fmt: skip
     if "inference" in ledger.phases and ledger.phases["inference"].curves:
-        found.append(Plot("speed", "What speed costs", "Each engine over its batches; the ring is the batch in use.",
+        found.append(Plot("speed", "What speed costs", "Each engine over its batches; the ring is the batch in use."
+                          + _PARTED * ("prefill_layout" in ledger.plan.sections["inference"].values),
                           plots.speed_figure(ledger), "busy_gpu_hours", is_wide=True, is_detail=True))  # fmt: skip
     if "income" in document:
         found += income_plots(document["income"])
     return tuple(found)
 
 
+#: Why tokens of a plan that parts prefill from decoding cost less than on Serve.
+_PARTED = (
+    " Cheaper than Serve shows for this model: here prompts run on GPUs of their own, and decoding spreads its experts "
+    "over many GPUs at a large batch; on Serve a few GPUs do both, in vLLM as usually tuned."
+)
 #: Figures of a phase that its name in the document does not say plainly.
 _DETAILS = {
     "mfu_fraction": "MFU, attention counted", "hfu_fraction": "HFU, recompute counted", "step_s": "step time",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -107,6 +107,7 @@ class ClosedModelAnswer(Answer):
             "conflicts": list(self.conflicts),
             "would_narrow": [document(one) for one in self.narrowings],
             "assumptions": self._assumptions(),
+            **self._listed_at_release(),
             **self._published(),
             **self._tried(),
             **self._alike(),
@@ -115,6 +116,14 @@ class ClosedModelAnswer(Answer):
             laws = {name: document(_quantity(found.quantiles[name], "")) for name in _BETWEEN}
             said["working"] = sheet_working(self.question, said, laws, self.narrowings)
         return said
+
+    def _listed_at_release(self) -> dict[str, Any]:
+        """Its size if the prices, taken for today's, are those of its release, where that is known."""
+        given = self.scraps
+        if given.usd_per_mtok is None or given.price_date or not "" < (given.release_date or "") < MARKET_DATE:
+            return {}
+        then = infer(replace(given, price_date=given.release_date)).quantiles["n_params_active"]
+        return {"price_date": MARKET_DATE, "n_params_active_if_listed_at_release": document(_quantity(then, ""))}
 
     def _published(self) -> dict[str, Any]:
         """What is known of the open model that the clues are of, and which of it lies outside the 90 % range."""
