@@ -78,7 +78,7 @@ _NAMED = 0.09
 
 
 def _stretches(bars: Sequence[Sequence[Any]], end_s: float) -> tuple[list[Spec], list[Spec]]:
-    """The pipeline fills until every stage has begun to go backward, and drains once a stage has no forward pass left.
+    """The pipeline fills until every stage goes backward and has no long wait, and drains once one goes forward last.
 
     Names above the stages, and the lines between them.
     """
@@ -91,7 +91,8 @@ def _stretches(bars: Sequence[Sequence[Any]], end_s: float) -> tuple[list[Spec],
             ends[stage] = max(end, ends.get(stage, end))
     if len(starts) < 2:
         return [], []
-    full_s, empty_s = max(starts.values()), min(ends.values())
+    empty_s = min(ends.values())
+    full_s = max(*starts.values(), _waited_s(bars, empty_s))
     if full_s >= empty_s:
         return [], []
     spans = {"fills": (0.0, full_s), "steady": (full_s, empty_s), "drains": (empty_s, end_s)}
@@ -104,6 +105,18 @@ def _stretches(bars: Sequence[Sequence[Any]], end_s: float) -> tuple[list[Spec],
          "line": {"color": palette.OTHER, "width": 1.5, "dash": "dot"}} for at in (full_s, empty_s)
     ]  # fmt: skip
     return notes, lines
+
+
+def _waited_s(bars: Sequence[Sequence[Any]], until_s: float) -> float:
+    """When the last of the long waits between two passes of a stage ends: those of half the longest one or more."""
+    ends: dict[int, float] = {}
+    waits: list[tuple[float, float]] = []
+    for stage, *_, start, end in sorted(bars, key=lambda bar: bar[4]):
+        if stage in ends and ends[stage] < until_s:
+            waits.append((start - ends[stage], start))
+        ends[stage] = max(end, ends.get(stage, end))
+    longest = max((wait for wait, _ in waits), default=0.0)
+    return max((end for wait, end in waits if wait >= longest / 2 > 0), default=0.0)
 
 
 def _boxes(name: str, color: str, spans: Sequence[tuple[int, float, float]], legend: bool = True) -> Spec:

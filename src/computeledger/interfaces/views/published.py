@@ -9,7 +9,7 @@ from typing import Any
 from computeledger.facts.schema import Fact
 from computeledger.fields import Record
 from computeledger.interfaces.view import Cell, Table, cited
-from computeledger.questions.wording import figure_words, interval_words, percent, point, with_interval_words, words
+from computeledger.questions.wording import interval_words, percent, point, with_interval_words, words
 from computeledger.units import format_si
 from computeledger.validation.published.real_systems import real_system_of
 
@@ -61,7 +61,7 @@ def published_run(known: Mapping[str, Fact], modelled: Any, chip: str) -> str:
     fact = known.get("gpu_hours_pretraining")
     if fact is None or not re.search(rf"(?<!\w){re.escape(chip)}(?!\w)", f"{fact.locator} {fact.note}"):
         return ""
-    here, off = figure_words(modelled, ""), off_words(point(modelled), fact.value, 2)
+    here, off = format_si(point(modelled)), off_words(point(modelled), fact.value, 2)
     return f"Published: {format_si(fact.value)} GPU-hours; modelled without failures: {here} ({off})."
 
 

@@ -121,12 +121,21 @@ def _timeline_words(drawn: Mapping[str, Any], schedule: str) -> str:
         else ""
     )
     idle = percent(drawn["bubble_fraction"], 2)
+    if left:
+        busy_s = sum(end - start for *_, start, end in drawn["bars"])
+        empty = percent(1 - busy_s / (drawn["n_stages"] * drawn["pipeline_end_s"]), 2)
+        waits = (
+            f"Rows stay empty for {empty} of what is drawn, as filling and draining wait most; the bubble is {idle} of"
+        )
+        waits += " the whole step."
+    else:
+        waits = f"Stages wait {idle} of the step, where rows stay empty: the bubble."
     shades = f", lighter for later pieces of the {drawn['n_pieces']} on each stage" if drawn["n_pieces"] > 1 else ""
     if schedule == "dualpipe":
         shades = ", lighter for those that enter at the last stage"
     name = "interleaved 1f1b" if schedule == "1f1b" and drawn["n_pieces"] > 1 else schedule
     return (
-        f"Stages wait {idle} of the step, where rows stay empty: the bubble. The {name} schedule: each row is a stage "
+        f"{waits} The {name} schedule: each row is a stage "
         f"(a group of layers), each box one microbatch going forward or backward through it{shades}. Medians of the "
         f"model, not a measured trace.{cut}"
     )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from computeledger.facts.load import bundled_system_id, model_ids, model_name, offered_systems
+from computeledger.interfaces.views import view_of
 from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.controls import choices, controls_of
-from computeledger.interfaces.web.spec import PLAN, Answer, Page, Values, with_times
+from computeledger.interfaces.web.spec import PLAN, Answer, Page, Values, View, with_times
 from computeledger.questions.answers.pretraining.answer import answer_pretrain
+from computeledger.questions.wording import listed
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 
 _CONTROLS = controls_of(PretrainQuestion, {
@@ -48,12 +53,40 @@ _CONTROLS = controls_of(PretrainQuestion, {
 
 
 def _answer(values: Values, working: bool) -> Answer:
-    return ask_question("pretrain", PretrainQuestion, answer_pretrain, with_times(_CONTROLS, values), working)
+    found = ask_question("pretrain", PretrainQuestion, answer_pretrain, with_times(_CONTROLS, values), working)
+    return replace(found, asked=values)
+
+
+def _view(answer: Answer) -> View:
+    """The answer, and what of DeepSeek-V3's run is left over where another model was chosen."""
+    shown = view_of(answer.source)
+    left = _left_over(answer.asked)
+    return replace(shown, context=f"{left} {shown.context}") if left else shown
+
+
+def _left_over(asked: Mapping[str, str]) -> str:
+    """What stands as DeepSeek-V3's run had it, beside another model.
+
+    Examples
+    --------
+    >>> _left_over({"model": "70B", "system": "h800-nvl8", "gpus": "2048", "tokens": "2T", "global-batch-tokens": "4M"})
+    "Left from DeepSeek-V3's run: 2,048 H800. Change them to yours."
+    """
+    usual = {one.name: one.default for one in _CONTROLS}
+    if asked.get("model", usual["model"]) == usual["model"]:
+        return ""
+    parts = (
+        (("system", "gpus"), "2,048 H800"),
+        (("tokens",), "14.8T tokens"),
+        (("global-batch-tokens",), "a batch of 62.9M"),
+    )
+    left = [said for names, said in parts if all(asked.get(name, "") == usual[name] for name in names)]
+    return f"Left from DeepSeek-V3's run: {listed(left)}. Change them to yours." if left else ""
 
 
 PAGE = Page(
     "pretrain", "Pretrain", "How long does a training run take, what does it cost, what is the bottleneck?", _CONTROLS,
-    _answer,
+    _answer, _view,
     short="How long, and for how much?", section=PLAN,
     presets={
         "DeepSeek-V3 as published": {},
