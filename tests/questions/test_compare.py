@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -461,6 +462,15 @@ def test_an_offer_ten_times_as_dear_stands_below_the_chart_and_the_axis_starts_a
     said = [one["text"] for one in plot.figure["layout"]["annotations"]]
     assert len(said) == 1 and "recommended" in said[0] and plot.figure["layout"]["xaxis"]["range"][0] == 0
     assert "Not drawn: far dearer, b at $" in plot.caption
+
+
+def test_fleets_of_which_no_times_are_known_stand_beside_others(answer: Any) -> None:
+    """A fleet that keeps a promise more surely has none; one that no number makes surer has its own."""
+    first = answer.offers[0]
+    for served in (replace(first.served, sure=None), replace(first.served, ttft_s=None, tpot_s=None)):
+        mixed = replace(answer, offers=(replace(first, served=served), *answer.offers[1:]))
+        table = next(one for one in mixed.view().tables if one.title == "How each runs")
+        assert len(table.rows) == sum(not one.offer.terms.api for one in answer.offers)
 
 
 def test_the_recommended_offer_is_the_cheapest_that_keeps_what_is_asked_with_90_percent() -> None:

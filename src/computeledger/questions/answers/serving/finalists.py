@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
@@ -16,7 +16,7 @@ from computeledger.errors import DoesNotFitError
 from computeledger.fields import MOST_COUNT, WITHIN_ALL, Promise, fields_of
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout
-from computeledger.questions.answers.serving.fleet import DEFAULT_REQUESTS, fleet_of, within_context
+from computeledger.questions.answers.serving.fleet import DEFAULT_REQUESTS, fleet_of, slower_at, within_context
 from computeledger.questions.answers.serving.setting import Setting
 from computeledger.questions.simulate import SimulateServeQuestion
 from computeledger.simulation.serving.arrivals import spread_of
@@ -43,6 +43,8 @@ from computeledger.workloads.serving.tails import tail_ratios
 
 #: Layouts that are simulated, those first that carry the load on the fewest GPUs in closed form.
 MOST_FINALISTS = 8
+#: Layouts that are simulated for a fleet that keeps its promise more surely, beside those of the fewest GPUs.
+MOST_SURER = 4
 #: Pairs of layouts of two pools that are simulated (a pair takes twice as long).
 MOST_PAIRS = 4
 #: GPUs that a layout takes in closed form, over the fewest found, beyond which it is not simulated (assumption).
@@ -237,12 +239,30 @@ def pool_finalists_of(setting: Setting, found: Sequence[PoolOption], asked: Prom
     return out
 
 
-def _candidates(setting: Setting, found: Sequence[ServingOption], asked: PromisedLoad) -> list[ServingOption]:
+def surer_layouts(
+    setting: Setting, found: Sequence[ServingOption], asked: PromisedLoad, score: float
+) -> Iterator[tuple[ServingOption, int | None, float]]:
+    """Layouts of one pool whose tokens are fast enough where real times lie at a score, each with the limits on its
+    batch that are tried, and the GPUs that it takes then in closed form.
+    """
+    slower = slower_at(setting, score)
+    for option in _candidates(setting, found, asked, slower)[:MOST_SURER]:
+        gpus = asked.load.requests_per_s * slower["tpot_s"] / option.requests_per_s * int(option.layout.n_gpus)
+        yield option, setting.question.max_batch, gpus
+        if "tpot_s" in asked.promises and setting.question.max_batch is None:
+            yield option, option.batch, gpus
+
+
+def _candidates(
+    setting: Setting, found: Sequence[ServingOption], asked: PromisedLoad, slower: Mapping[str, float] | None = None
+) -> list[ServingOption]:
     """The largest batch of each layout whose tokens are fast enough on average, fewest GPUs first.
 
-    Left out are layouts whose first tokens, or requests, take too long even in the smallest batch.
+    Left out are layouts whose first tokens, or requests, take too long even in the smallest batch; ``slower`` is by how
+    much times are longer than at the medians.
     """
-    limits = {name: one.limit for name, one in asked.promises.items()}
+    longer = {"end_to_end_s": max(slower.values()), **slower} if slower else {}
+    limits = {name: one.limit / longer.get(name, 1.0) for name, one in asked.promises.items()}
     rate, further = asked.load.requests_per_s, max(median_of(setting.question.output_tokens) - 1, 0.0)
     first_s, best = dict[str, float](), dict[str, ServingOption]()
     for one in found:

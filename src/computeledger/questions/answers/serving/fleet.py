@@ -170,6 +170,13 @@ def _drafting(scenario: ServingScenario, machine: Machine, requests_per_s: float
     return scenario.drafting(best_drafts(scenario, machine, loaded.batch))
 
 
+def slower_at(setting: Setting, score: float) -> dict[str, float]:
+    """Times at a standard normal score of their interval over those at the medians, by quantity [-]."""
+    machine, first = _at_score(setting, score)
+    ratio = float(machine.efficiency.serving_ratio) / float(setting.typical.efficiency.serving_ratio)
+    return {"tpot_s": ratio, "ttft_s": first}
+
+
 def _at_score(setting: Setting, score: float) -> tuple[Machine, float]:
     """The machine at a standard normal score of what real times are over modelled ones, and first tokens over theirs.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from computeledger.arrays import Z_90, Z_95
-from computeledger.errors import InputError, QuantityError
+from computeledger.errors import DoesNotFitError, InputError, QuantityError
 from computeledger.fields import MOST_COUNT
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout
@@ -25,6 +25,7 @@ from computeledger.questions.answers.serving.finalists import (
     price_of_counts,
     prices_of,
     promised_load,
+    surer_layouts,
     with_chance,
 )
 from computeledger.questions.answers.serving.setting import Setting
@@ -88,7 +89,7 @@ class KeptPromise:
     curve : tuple of Attained
         The chosen fleet under less and more load.
     sure : tuple of (Finalist, Attained)
-        Fleets that keep it with a chance of 90 %, the one of fewest GPUs last.
+        Fleets that keep it with a chance of 90 %, the one of fewest GPUs last; of finalists, and of other layouts.
     idle : Attained or None
         The chosen layout there, on the most replicas that are looked at; None where such a fleet keeps it.
     asked : PromisedLoad
@@ -185,6 +186,8 @@ def keep_promise(one: OnePool | None, two: TwoPools | None, refused: Mapping[str
     scores = INTERVAL_SCORES if chosen.setting.ranges else (0.0,)
     known = chosen.by_score
     sure, idle = _sure(ranked, asked)
+    if one and one.setting.ranges:
+        sure += _surer(one, asked, sure)
     by_score = [(score, known[score] if score in known else attained_at(chosen, asked, score)) for score in scores]
     return KeptPromise(
         chosen=chosen,
@@ -326,6 +329,31 @@ def _sure(
             out.append((one, found))
             most = (1 - 1e-9) * price_of_counts(prices, found.counts)
     return out, first
+
+
+def _surer(
+    one: OnePool, asked: PromisedLoad, sure: Sequence[tuple[Finalist, Attained]]
+) -> list[tuple[Finalist, Attained]]:
+    """Fleets of other layouts that keep the promise there on fewer GPUs than those before: what is the cheapest at the
+    medians may be slow in too many cases at any number of replicas.
+    """
+    out: list[tuple[Finalist, Attained]] = []
+    most = min((each.gpus_of(found.counts) - 1 for each, found in sure), default=MOST_COUNT)
+    for option, max_batch, gpus in surer_layouts(one.setting, one.found, asked, Z_90):
+        if gpus > most:
+            continue
+        try:
+            unit = one_unit(one.setting, option, max_batch, asked, Z_90)
+        except DoesNotFitError:
+            continue
+        each = int(option.layout.n_gpus)
+        enough = min(most, math.ceil(unit.fewest(asked.load.requests_per_s)[0] / LEAST_LOADED) * each)
+        found = fitting_fleet(unit, option, asked, ((float(each),), enough))
+        if found is not None:
+            fleet = Finalist(one.setting, option, max_batch, unit, found, {}, math.inf)
+            out.append((fleet, found))
+            most = fleet.n_gpus - 1
+    return out
 
 
 def _idle_counts(unit: Unit, one: Finalist, asked: PromisedLoad) -> tuple[int, ...]:

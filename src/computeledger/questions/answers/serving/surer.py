@@ -1,14 +1,17 @@
-"""A fleet that keeps its load and its plain limits more surely: the same replicas, more of them."""
+"""A fleet that keeps its load and its plain limits more surely: more replicas, alike or of a faster layout."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from computeledger.errors import InputError
 from computeledger.physics.roofline import Machine
-from computeledger.questions.answers.serving.answer import ServeAnswer
+from computeledger.questions.answers.serving.answer import ServeAnswer, answer_serve
 from computeledger.questions.answers.serving.document import meets_document
 from computeledger.units import HOURS_PER_MONTH
 from computeledger.workloads.result import quantities
@@ -21,7 +24,8 @@ SURE, _TRIED, _STEP = 0.9, 5, 1 / 8
 
 
 def sure_fleet(answer: ServeAnswer, usd_per_hour: float) -> dict[str, Any] | None:
-    """The fewest replicas alike, of many about the fewest, that keep load and limits with a chance of 90 %.
+    """The cheapest fleet that keeps load and limits with a chance of 90 %: more replicas alike, or of the layout that
+    keeps limits as much shorter as times are longer in one case of ten.
 
     Parameters
     ----------
@@ -33,8 +37,8 @@ def sure_fleet(answer: ServeAnswer, usd_per_hour: float) -> dict[str, Any] | Non
     Returns
     -------
     dict or None
-        ``gpus``, ``replicas``, ``usd_per_month``, ``kept_probability``, and the times ``ttft_s`` and ``tpot_s`` of
-        replicas that share the load; None where more replicas do not make it.
+        ``gpus``, ``replicas``, ``layout``, ``usd_per_month``, ``kept_probability``, and the times ``ttft_s`` and
+        ``tpot_s`` of replicas that share the load; None where more replicas do not make it.
 
     Examples
     --------
@@ -45,6 +49,32 @@ def sure_fleet(answer: ServeAnswer, usd_per_hour: float) -> dict[str, Any] | Non
     >>> found["replicas"] > answer.fleet.n_replicas, found["kept_probability"] >= 0.9
     (True, True)
     """
+    found = [_more_alike(answer, usd_per_hour, answer.question.limits)]
+    if (other := _of_a_faster_layout(answer)) is not None and other.fleet and answer.fleet:
+        usd_per_gpu_hour = usd_per_hour / answer.fleet.n_gpus
+        found.append(_more_alike(other, usd_per_gpu_hour * other.fleet.n_gpus, answer.question.limits))
+    return min(filter(None, found), key=lambda one: float(one["usd_per_month"]), default=None)
+
+
+def _of_a_faster_layout(answer: ServeAnswer) -> ServeAnswer | None:
+    """The same question within shorter limits; None where the layout is given, stays, or none keeps them."""
+    question, full = answer.question, answer.full_load
+    if question.layout is not None or full is None or not question.limits:
+        return None
+    times = {name: getattr(full, f"{name}_s") for name in question.limits}
+    shorter: dict[str, Any] = {
+        name: limit * float(np.median(times[name]) / np.quantile(times[name], SURE))
+        for name, limit in question.limits.items()
+    }
+    try:
+        other = answer_serve(replace(question, **shorter))
+    except InputError:
+        return None
+    return other if isinstance(other, ServeAnswer) and other.layout != answer.layout else None
+
+
+def _more_alike(answer: ServeAnswer, usd_per_hour: float, limits: Mapping[str, float]) -> dict[str, Any] | None:
+    """The fewest replicas alike, of many about the fewest, that keep load and limits with a chance of 90 %."""
     fleet, full = answer.fleet, answer.full_load
     if fleet is None or full is None:
         return None
@@ -54,11 +84,12 @@ def sure_fleet(answer: ServeAnswer, usd_per_hour: float) -> dict[str, Any] | Non
     n = max(fleet.n_replicas, math.ceil(fleet.requests_per_s / least))
     for _ in range(_TRIED):
         found = _sharing(answer.setting.machine, full, fleet.requests_per_s / n)
-        chance = _kept_probability(answer, found, fleet.requests_per_s / n)
+        chance = _kept_probability(full, found, fleet.requests_per_s / n, limits)
         if chance >= SURE:
             return {
                 "gpus": fleet.n_gpus // fleet.n_replicas * n,
                 "replicas": n,
+                "layout": str(full.scenario.layout),
                 "usd_per_month": usd_per_hour * HOURS_PER_MONTH * n / fleet.n_replicas,
                 "kept_probability": chance,
                 **quantities({"ttft_s": (found.ttft_s, "s"), "tpot_s": (found.tpot_s, "s")}),
@@ -72,11 +103,10 @@ def _sharing(machine: Machine, full: ServingResult, requests_per_s: float) -> Se
     return estimate_serving(at_load(full.scenario, machine, requests_per_s), machine)
 
 
-def _kept_probability(answer: ServeAnswer, found: ServingResult, requests_per_s: float) -> float:
+def _kept_probability(
+    full: ServingResult, found: ServingResult, requests_per_s: float, limits: Mapping[str, float]
+) -> float:
     """The chance that replicas which get so much each carry the load, and keep each limit: the least of both."""
-    full, limits = answer.full_load, answer.question.limits
-    if full is None:
-        return 0.0
     carried = np.asarray(full.requests_per_s >= requests_per_s)
     kept = meets_document(found, dict(limits), carried)
     return min(float(np.mean(carried)), *(float(one["probability"]) for one in kept.values()), 1.0)
