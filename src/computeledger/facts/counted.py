@@ -20,7 +20,7 @@ from computeledger.fields import MOST_COUNT
 from computeledger.units import BITS_PER_BYTE, GIGA
 
 _COUNTED = re.compile(
-    r"(?:(?P<n>\d+)(?:-*[x×*]-*|-+(?=[a-z])))?(?P<name>[a-z0-9].*?)"
+    r"(?:(?!0\d+-+[a-z])(?P<n>\d+)(?:-*[x×*]-*|-+(?=[a-z])))?(?P<name>[a-z0-9].*?)"
     r"(?:,?-*with-(?P<nics>\d+)-*[x×*]-*(?P<gbit>\d+(?:\.\d+)?)-*(?:gbit/s|gb/s|gbps|gbit|g))?"
     r"(?:,?-*oversubscribed-(?P<ratio>\d+(?:\.\d+)?)(?:-?(?::|to)-?1)?(?:-(?:above|beyond)-(?P<pod>\d+))?)?"
 )
@@ -89,6 +89,7 @@ def read_counted(given: str) -> Counted | None:
     (4, 100.0)
     >>> read_counted("2 x L40S").name, read_counted("2 L40S").n, read_counted("h100-nvl8")
     ('l40s', 2, None)
+    >>> read_counted("01-ai/Yi-34B")  # a name
     """
     if several := only_one("system", given):
         raise several
