@@ -199,6 +199,12 @@ def shipped_chips() -> tuple[ChipCount, ...]:
     )
 
 
+#: What Epoch calls an estimate that rests on little.
+SPECULATIVE = "Speculative"
+#: Share of a run's FLOP that 6 N D of its tokens gives at least, where they are those of the whole pretraining.
+_WHOLE = 0.1
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
     """A model's training run as Epoch estimates it."""
@@ -215,6 +221,17 @@ class TrainingRun:
     mfu_fraction: float | None
     confidence: str
     source: str
+
+    @property
+    def has_own_tokens(self) -> bool:
+        """Whether its tokens are those of all its FLOP: a model tuned further has few, and the FLOP of its base.
+
+        Examples
+        --------
+        >>> [one.has_own_tokens for one in shipped_runs() if one.name in ("Gopher (280B)", "Flan-PaLM 540B")]
+        [True, False]
+        """
+        return 6.0 * (self.n_params or 0.0) * (self.tokens or 0.0) > _WHOLE * self.training_flop
 
 
 _RUN_NUMBERS = ("n_chips", "n_params", "tokens", "mfu_fraction")

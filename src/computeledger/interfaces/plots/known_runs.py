@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.frontier.epoch_files import TrainingRun, record_below, records
+from computeledger.frontier.epoch_files import SPECULATIVE, TrainingRun, record_below, records
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import Spec, plain, rounded
 from computeledger.questions.wording import figure_words, interval_words, point, show, words
@@ -35,7 +35,7 @@ def runs_figure(flop: Any, runs: Sequence[TrainingRun]) -> Spec:
     dates = sorted(one.date for one in runs)
     first, last = dates[0], f"{int(dates[-1][:4]) + 1}{dates[-1][4:]}"
     labels = _labelled(runs)
-    speculative = [one.confidence == "Speculative" for one in runs]
+    speculative = [one.confidence == SPECULATIVE for one in runs]
     data = [
         _published([one for one, is_so in zip(runs, speculative, strict=True) if is_so is kept], labels, kept)
         for kept in (False, True)
@@ -77,7 +77,7 @@ def data_figure(trains: Mapping[str, Any], stock: Mapping[str, float], runs: Seq
     >>> [one["name"] for one in data_figure({"dense": run, "moe": run}, stock, [])["data"]][-2:]
     ['dense model', 'mixture of experts']
     """
-    known = [one for one in runs if one.n_params and one.tokens]
+    known = [one for one in runs if one.has_own_tokens]
     own = {"dense": "dense model", "moe": "mixture of experts"}
     across = [one.n_params or 1.0 for one in known]
     across += [point(trains[name]["n_params_total"], end) for name in own for end in ("p05", "p95")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 from computeledger.facts.load import model_name
@@ -132,12 +133,12 @@ def _model_words(model: str) -> str:
 
 
 _REACH = (
-    "Compute of published training runs by date of release, as Epoch AI estimates it (hollow: speculative), and of "
-    "this system's run with its 90 % interval."
+    "Compute of published training runs by date of release, as Epoch AI estimates it (hollow: speculative; the data "
+    "end in {last}), and of this system's run with its 90 % interval."
 )
 _TEXT = (
     "Size and training tokens of a dense model and of a mixture of experts that this compute trains, with 90 % "
-    "intervals, beside published runs. Grey band: all text there is, 90 % interval."
+    "intervals, beside published pretraining runs. Grey band: all text there is, 90 % interval."
 )
 
 
@@ -162,7 +163,7 @@ def systems_view(document: Document) -> View:
         main="dense.flop",
         tiles=_system_tiles(document),
         plots=(
-            Plot("reach", "Compute beside known runs [FLOP]", _REACH,
+            Plot("reach", "Compute beside known runs [FLOP]", _REACH.format(last=_last_month()),
                  runs_figure(trains["dense"]["flop"], shipped_runs()), "dense.flop"),
             Plot("text", "Is there enough text for it? [tokens]", _TEXT,
                  data_figure(trains, document["text"], shipped_runs()), "dense.flop", is_detail=True),
@@ -173,6 +174,11 @@ def systems_view(document: Document) -> View:
                  "published training runs: Epoch AI, CC BY 4.0 (https://epoch.ai/data)"),
         sources=tuple(sorted({one.source for one in shipped_runs()})),
     )  # fmt: skip
+
+
+def _last_month() -> str:
+    """The month of the latest run of the data, in words."""
+    return f"{date.fromisoformat(shipped_runs()[-1].date):%B %Y}"
 
 
 def _clue(document: Document) -> tuple[str, ...]:
@@ -204,13 +210,12 @@ def _system_tiles(document: Document) -> tuple[Tile, ...]:
         calendar = step_months(row)[1]
         told = f"{words(float(calendar), '', 2)}\u00a0months" if calendar[:1].isdigit() else calendar
         tiles.append(Tile("Time, dense model", told, _time_band(row, months_made_of(trains)), key="dense.step_s"))
-    tiles += _experts_tile(trains["moe"])
     capital = document["capex_usd"]
-    costs = f"{interval_words(capital, 'USD')}; {figure_words(document['chips'], '')} chips"
     return (
         *tiles,
-        Tile("Capital to build it", figure_words(capital, "USD"), costs.removeprefix("; "), key="capex_usd"),
         Tile("Chips", figure_words(document["chips"], ""), chips, key="chips"),
+        with_interval(Tile("Capital to build it", "", key="capex_usd"), capital, "USD"),
+        *_experts_tile(trains["moe"]),
     )
 
 

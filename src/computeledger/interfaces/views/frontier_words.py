@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from computeledger.frontier.epoch_files import record_below
+from computeledger.frontier.epoch_files import SPECULATIVE, record_below
 from computeledger.interfaces.view import Card
 from computeledger.questions.wording import figure_words, headline_words, interval_words, point, words
 from computeledger.units import DAY_S, HOUR_S, MINUTE_S, MONTH_S
@@ -90,11 +90,15 @@ class OverRecord:
     name: str
     times: str
     band: str
+    is_estimate: bool = False
 
     @property
     def said(self) -> str:
-        """A run of so much compute."""
-        return f"as much compute as {self.name}" if self.times == "1" else f"{self.times} times {self.name}'s compute"
+        """A run of so much compute; that a known one's is an estimate, where Epoch calls it speculative."""
+        compute = f"{'estimated ' * self.is_estimate}compute"
+        if self.times == "1":
+            return f"as much as {self.name}'s {compute}"
+        return f"{self.times} times {self.name}'s {compute}"
 
     @property
     def ends(self) -> str:
@@ -108,13 +112,14 @@ def over_record(flop: Any) -> OverRecord | None:
     Examples
     --------
     >>> over_record({"p05": 1.4e27, "p50": 1.5e27, "p95": 2.1e27}).said
-    "3 times Grok 4's compute"
+    "3 times Grok 4's estimated compute"
     """
     record = record_below(point(flop))
     if record is None:
         return None
     ends = {name: point(flop, name) / record.training_flop for name in ("p05", "p50", "p95")}
-    return OverRecord(record.name.partition(" (")[0], figure_words(ends, ""), interval_words(ends, ""))
+    is_estimate = record.confidence == SPECULATIVE
+    return OverRecord(record.name.partition(" (")[0], figure_words(ends, ""), interval_words(ends, ""), is_estimate)
 
 
 def system_headline(document: Document) -> str:
@@ -168,7 +173,9 @@ def system_card(document: Document) -> Card:
     else:
         calendar = step_months(row)[1]
         without = f"in {words(float(step_months(row)[0]), '', 2)} months without failures; with them it {HARDLY}"
-        when = without if calendar == HARDLY else f"in {words(float(calendar), '', 2)} months, failures included"
+        ends = f" ({month_ends(row)})" if month_ends(row) else ""
+        with_stops = f"in {words(float(calendar), '', 2)} months{ends}, failures included" if calendar != HARDLY else ""
+        when = with_stops or without
     known = over_record(run["flop"])
     if known is None:
         return Card.of(figure_words(active, ""), f"parameters, a dense model on {tokens}, {when}", (active, ""))
