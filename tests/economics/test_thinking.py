@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ from computeledger.economics.thinking.samples import (
 from computeledger.economics.thinking.votes import WrongAnswers, vote_right, wrong_on
 from computeledger.questions.answers.think import think
 from computeledger.questions.think import ThinkQuestion
+from computeledger.questions.wording import point
 from computeledger.sources import load_sources
 
 CHANCES = st.floats(0.02, 0.98)
@@ -165,6 +167,38 @@ def test_more_success_costs_no_less() -> None:
     best = [max(one.way.success for one in answer.options) for answer in (free, sloppy)]
     assert best[0] > best[1]
     assert think(success=0.99, model=("qwen3-0.6b",), max_samples=4).cheapest is None
+
+
+@pytest.mark.parametrize("asked", [
+    {}, {"success": 0.99}, {"false_accept": 0.0, "success": 0.75}, {"benchmark": "gpqa-diamond"},
+    {"proposer": "qwen3-0.6b", "success": 0.2},
+], ids=str)  # fmt: skip
+def test_the_working_gives_the_cost_the_success_and_the_time_of_a_task(asked: dict[str, Any]) -> None:
+    """Each figure follows from its inputs, and the way shown where none reaches the success is the highest."""
+    answer = think(model=("qwen3-4b",), max_samples=8, **asked)
+    working = {one["name"]: one for one in answer.to_dict(working=True)["working"]}
+
+    def inputs(name: str) -> dict[str, float]:
+        return {term["name"]: point(term["value"]) for term in working[name]["terms"]}
+
+    cost, time, shown = inputs("usd_per_task"), inputs("seconds"), answer.shown
+    text = cost["tokens of a task's text"] * cost["price of input"]
+    text += cost["tokens of an answer"] * cost["price of output"]
+    assert cost["answers"] * text / 1e6 + cost.get("selecting", 0.0) == pytest.approx(shown.usd_per_task, rel=0.02)
+    tries = time.get("answers", 1.0) * time["first token"]
+    tokens = time.get("tokens of the longest answer", time.get("answers", 1.0) * time.get("tokens of an answer", 0.0))
+    assert tries + tokens * time["time per token"] + time.get("selecting", 0.0) == pytest.approx(shown.task_s, rel=0.02)
+    if shown.way.samples == 1:
+        told = inputs("success")
+        if "without thinking" in told:
+            gain = told["published success of one answer"] - told["without thinking"]
+            reached = told["without thinking"] + gain * told["share that ends in the limit"]
+        else:
+            reached = next(iter(told.values()))
+        assert reached == pytest.approx(shown.way.success)
+    assert shown.way.success == (max(one.way.success for one in answer.options) if answer.cheapest is None
+                                 else answer.cheapest.way.success)  # fmt: skip
+    assert answer.surest is None or answer.surest.way.low >= answer.question.success
 
 
 def test_answers_side_by_side_share_a_batch() -> None:

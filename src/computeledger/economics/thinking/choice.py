@@ -245,6 +245,21 @@ def length_half_width(benchmark: str) -> float:
     return half_width([(row.model, math.log(row.mean_tokens / median)) for row in rows])
 
 
+def length_sources(kind: str, benchmark: str) -> tuple[tuple[str, ...], int]:
+    """Sources of the lengths that :func:`natural_tokens` rests on, and how many they are.
+
+    Examples
+    --------
+    >>> sources, n = length_sources("thinking", "aime-2024")
+    >>> 0 < len(sources) <= n
+    True
+    """
+    kinds = ("no-thinking",) if kind in ("instruct", "base") else ("thinking", "distilled")
+    rows = [row for row in _lengths_published(kinds) if row.benchmark == benchmark]
+    rows = rows or _lengths_published(kinds)
+    return tuple(dict.fromkeys(row.source for row in rows)), len(rows)
+
+
 def _lengths_published(kinds: tuple[str, ...]) -> list[Measured]:
     return [
         row

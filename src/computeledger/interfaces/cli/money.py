@@ -103,6 +103,7 @@ def route(**options: Any) -> None:
 @click.command(cls=SectionedCommand)
 @question_options(ThinkQuestion)
 @report_option
+@working_option
 @answer_options
 def think(**options: Any) -> None:
     """Parameters, thinking tokens and samples that reach a success at least cost per task, or with the least wait.

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import urlencode
 
 from computeledger.facts.schema import Accelerator
 from computeledger.interfaces.plots import palette, parts
-from computeledger.interfaces.plots.names import Place, names_beside
+from computeledger.interfaces.plots.names import Labels
 from computeledger.interfaces.plots.parts import Spec, plain
 from computeledger.questions.wording import words
 from computeledger.units import TERA
 
-_HEIGHT_PX = 430
-#: Room of a letter and of a line, in decades of bandwidth and of compute, on a phone.
-_LETTER, _LINE = 0.07, 0.2
+#: Height, that of the margins in it, and the mark of the one that is asked about [px]; room above for its name.
+_HEIGHT_PX, _MARGIN_PX, _ASKED_PX, _LINE = 430, 76, 18, 0.2
 #: Makers with a colour of their own; all others share the last one.
 _MAKERS = ("NVIDIA", "AMD", "Google", "Apple")
 _OTHERS = "others"
@@ -42,12 +40,9 @@ def chips_figure(chips: Sequence[Accelerator], asked: Accelerator | None = None)
         y_axis["range"][1] += _LINE
     groups = [(maker, [one for one in chips if _maker(one) == maker]) for maker in (*_MAKERS, _OTHERS)]
     data = [_marks(maker, place, held) for place, (maker, held) in enumerate(groups) if held]
-    places = [Place(one.short_name or one.name, math.log10(_rate(one)), math.log10(_peak(one)),
-                    asked is None and one.id in _KNOWN) for one in chips]  # fmt: skip
-    notes = names_beside(places, x_axis["range"], (_LETTER, _LINE))
     if asked is not None:
         data.append(_asked(asked))
-        notes += _asked_label(asked, x_axis["range"], y_axis["range"][1])
+    notes = _labels(chips, asked, x_axis["range"], y_axis["range"])
     layout = parts.layout(
         _HEIGHT_PX, notes, showlegend=True, legend=parts.LEGEND,
         xaxis=x_axis | {"title": {"text": "memory bandwidth, TB/s →"}}, yaxis=y_axis,
@@ -89,21 +84,22 @@ def _asked(one: Accelerator) -> Spec:
     return {
         "type": "scatter", "mode": "markers", "name": one.short_name or one.name, "showlegend": False,
         "hoverinfo": "skip", "x": parts.rounded([_rate(one)]), "y": parts.rounded([_peak(one)]),
-        "marker": {"color": palette.CHOSEN, "size": 18, "symbol": "diamond-open", "line": {"width": 2.5}},
+        "marker": {"color": palette.CHOSEN, "size": _ASKED_PX, "symbol": "diamond-open", "line": {"width": 2.5}},
     }  # fmt: skip
 
 
-def _asked_label(one: Accelerator, ends: Sequence[float], top: float) -> list[Spec]:
-    """Its name above all marks, to the side that has room, and a line from there."""
-    x, y = math.log10(_rate(one)), math.log10(_peak(one))
-    is_right = 2 * x > sum(ends)
-    text: dict[str, Any] = {
-        "text": f"<b>{plain(one.short_name or one.name)}</b>", "showarrow": False, "font": {"size": 13},
-        "x": x, "y": top, "xanchor": "right" if is_right else "left", "yanchor": "top",
-        "xshift": 8 if is_right else -8,
-    }  # fmt: skip
-    line = {
-        "text": "", "showarrow": True, "arrowhead": 0, "arrowwidth": 1, "arrowcolor": palette.CHOSEN, "x": x, "y": y,
-        "standoff": 9, "ax": x, "ay": top - _LINE, "axref": "x", "ayref": "y",
-    }  # fmt: skip
-    return [text, line]
+def _labels(chips: Sequence[Accelerator], asked: Accelerator | None, xs: Sequence[float],
+            ys: Sequence[float]) -> list[Spec]:  # fmt: skip
+    """The name of the one that is asked about, else of those that are well known, where no mark lies on them."""
+    labels = Labels(xs, ys, _HEIGHT_PX - _MARGIN_PX)
+    places = {one.id: (math.log10(_rate(one)), math.log10(_peak(one))) for one in chips}
+    for place in places.values():
+        labels.mark(*place)
+    if asked is not None:
+        labels.name(asked.short_name or asked.name, *places[asked.id], size_px=_ASKED_PX, is_answer=True,
+                    is_needed=True)  # fmt: skip
+        return labels.notes
+    for one in chips:
+        if one.id in _KNOWN:
+            labels.name(one.short_name or one.name, *places[one.id])
+    return labels.notes

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from computeledger.interfaces.plots import palette, parts
-from computeledger.interfaces.plots.names import Place, names_beside
+from computeledger.interfaces.plots.names import Labels
 from computeledger.interfaces.plots.parts import NEUTRAL, Spec, plain, rounded
 from computeledger.questions.wording import figure_words, interval_words, point, words
 from computeledger.units import format_usd
 
-_HEIGHT_PX = 400
-#: Room of a letter on a phone and of a line, in decades of price and of size.
-_LETTER, _LINE = 0.075, 0.17
+#: Height, that of the margins in it, and the mark of the answer [px]; room above all for its words, in decades.
+_HEIGHT_PX, _MARGIN_PX, _ASKED_PX, _LINE = 400, 76, 16, 0.17
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ def priced_sizes_figure(sold: Sequence[Sold], line: Sequence[tuple[float, Any]],
     y_axis = parts.unit_axis(values, "params", 0.12)
     y_axis["range"][1] += _LINE
     layout = parts.layout(
-        _HEIGHT_PX, [*_names(sold, x_axis["range"]), *_asked_label(asked, x_axis["range"], y_axis["range"][1])],
+        _HEIGHT_PX, _labels(sold, line, asked, x_axis["range"], y_axis["range"]),
         showlegend=True, legend=parts.LEGEND,
         xaxis=x_axis | {"title": {"text": "USD per million input tokens →"}}, yaxis=y_axis,
         margin={"l": 8, "r": 12, "t": 28, "b": 48},
@@ -100,7 +99,7 @@ def _asked(asked: tuple[float, Any]) -> Spec:
     return {
         "type": "scatter", "mode": "markers", "name": "this price", "showlegend": False,
         "x": rounded([price]), "y": rounded([point(size)]),
-        "marker": {"color": palette.CHOSEN, "size": 16, "symbol": "diamond-open", "line": {"width": 2.5}},
+        "marker": {"color": palette.CHOSEN, "size": _ASKED_PX, "symbol": "diamond-open", "line": {"width": 2.5}},
         "error_y": {"type": "data", "symmetric": False, "thickness": 2.5, "width": 7, "color": palette.CHOSEN,
                     "array": rounded([point(size, "p95") - point(size)]),
                     "arrayminus": rounded([point(size) - point(size, "p05")])},
@@ -108,27 +107,22 @@ def _asked(asked: tuple[float, Any]) -> Spec:
     }  # fmt: skip
 
 
-def _asked_label(asked: tuple[float, Any], ends: Sequence[float], top: float) -> list[Spec]:
-    """The answer in words above all marks, to the side that has room, and a line from there to its range."""
-    price, size = asked
-    place = math.log10(price)
-    is_right = 2 * place > sum(ends)
-    text = {
-        "text": f"<b>this price: {figure_words(size, 'params')}</b>", "showarrow": False, "font": {"size": 12},
-        "x": place, "y": top, "xanchor": "right" if is_right else "left", "yanchor": "top",
-        "xshift": 8 if is_right else -8,
-    }  # fmt: skip
-    line = {
-        "text": "", "showarrow": True, "arrowhead": 0, "arrowwidth": 1, "arrowcolor": palette.CHOSEN, "x": place,
-        "y": math.log10(point(size, "p95")), "ax": place, "ay": top - _LINE, "axref": "x", "ayref": "y",
-    }  # fmt: skip
-    return [text, line]
-
-
-def _names(sold: Sequence[Sold], ends: Sequence[float]) -> list[Spec]:
-    """Names of models, each where no other mark lies on it."""
-    places = [
-        Place(one.name, math.log10(one.usd_per_mtok_input), math.log10(one.n_params_active), one.is_named)
-        for one in sold
-    ]
-    return names_beside(places, ends, (_LETTER, _LINE))
+def _labels(
+    sold: Sequence[Sold], line: Sequence[tuple[float, Any]], asked: tuple[float, Any], xs: Sequence[float],
+    ys: Sequence[float],
+) -> list[Spec]:  # fmt: skip
+    """The answer in words, and names of models where no other mark lies on them."""
+    labels = Labels(xs, ys, _HEIGHT_PX - _MARGIN_PX)
+    price, size = math.log10(asked[0]), asked[1]
+    low, middle, high = (math.log10(point(size, end)) for end in ("p05", "p50", "p95"))
+    places = {one: (math.log10(one.usd_per_mtok_input), math.log10(one.n_params_active)) for one in sold}
+    for place in places.values():
+        labels.mark(*place)
+    labels.mark(price, middle, _ASKED_PX)
+    labels.bar(price, low, high)
+    labels.line([(math.log10(one), math.log10(point(value))) for one, value in line])
+    labels.name(f"this price: {figure_words(size, 'params')}", price, high, is_answer=True, is_needed=True)
+    for one, place in places.items():
+        if one.is_named:
+            labels.name(one.name, *place)
+    return labels.notes

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from computeledger.facts.load import model_ids
+from computeledger.facts.load import load_model, model_ids
 from computeledger.interfaces.plots.thinking import ways_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, with_interval
 from computeledger.interfaces.views.display_names import benchmark_name
 from computeledger.interfaces.views.evidence import think_evidence
+from computeledger.interfaces.working import working_view
+from computeledger.physics.transformer import n_params_total
 from computeledger.questions.answers.think import ThinkAnswer
 from computeledger.questions.wording import ends_words, headline_words, interval_words, percent, short_model, words
 from computeledger.sources import load_sources
@@ -22,30 +24,28 @@ _ROWS, _DIGITS = 8, 2
 _ARROW = "\u2192"
 #: Answers to a task that are many: the first such way on the line has a name.
 _MANY = 8
+#: Ratio of costs from which a way is called dearer; by how much a success may exceed the wish that it just meets, or
+#: fall short of the best one that it nearly is; and the share of the best one's cost that is much less.
+_MORE, _JUST, _NEARLY, _MUCH_LESS = 1.05, 0.005, 0.02, 0.5
 
 
-def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was left out is always shown)
+def view(answer: ThinkAnswer, working: bool) -> View:
     """The cheapest and the fastest way, the cheapest of each model, and ways that none beats."""
-    document = answer.to_dict()
+    document = answer.to_dict(working=working)
     target, tasks = percent(document["success_fraction"]), benchmark_name(document["benchmark"])
-    best, fast = document["cheapest"], document["fastest"]
+    best, shown = document["cheapest"], document["cheapest"] or document["highest"]
     compared = format_count(document["ways_compared"], "way")
+    solved = percent(shown["success"], _DIGITS)
+    solved = percent(shown["success"], _DIGITS + 1) if best is None and solved == target else solved
+    ends = ends_words(shown["success"], "fraction")
+    solved = f"{solved} ({ends})" if ends else solved
     if best is None:
-        top = document["front"][-1]
-        reached = percent(top["success"], _DIGITS)
-        reached = percent(top["success"], _DIGITS + 1) if reached == target else reached
-        headline = headline_words(f"{target} on {tasks}", f"no way reaches it, {_way(top)} comes to {reached}")
-        context = ""
-        tiles: tuple[Tile, ...] = ()
+        headline = headline_words(f"No way solves {target} of {tasks}", f"at best {solved}, by {_way(shown)}")
+        context = " ".join(_nearly(document["front"], shown))
     else:
-        ranges = document["cheapest_ranges"]
-        solved = percent(best["success"], _DIGITS)
-        ends = ends_words(best["success"], "fraction")
-        solved = f"{solved} ({ends})" if ends else solved
         said = f"solves {solved} of {tasks} for {_short(best['usd_per_task'], 'USD')} a task"
         headline = headline_words(f"Use {_way(best)}", said)
-        context = " ".join((*_next_model(document), *_beyond(best), _wait(best, fast)))
-        tiles = _tiles(best, ranges)
+        context = " ".join((*_surely(document, best), *_next_model(document)))
     tables = [*_by_model(document, best), *_by_success(document["front"], best)]
     if document["proposals"]:
         tables.append(_proposals(document["proposals"]))
@@ -54,10 +54,10 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was 
         title=f"{f'{_way(best)}: ' if best else ''}{target} on {tasks}, {compared} compared",
         headline=headline,
         context=context,
-        tiles=tiles,
-        facts=_counted(best) if best else (),
+        tiles=_tiles(shown, document["cheapest_ranges"] or document["highest_ranges"], document["fastest"]),
         plots=(_plot(answer, document),),
         tables=tuple(tables),
+        working=tuple(working_view(document)) if working else (),
         grounds=(
             *_published(document),
             *(f"assumed: {one}" for one in document["assumptions"]),
@@ -70,16 +70,49 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was 
     )
 
 
-def _tiles(best: Mapping[str, Any], ranges: Mapping[str, Mapping[str, Any]]) -> tuple[Tile, ...]:
+def _surely(document: Mapping[str, Any], best: Mapping[str, Any]) -> tuple[str, ...]:
+    """How often the way misses the success asked for, and the cheapest one that hardly does."""
+    wish, success = document["success_fraction"], best["success"]
+    if success["p05"] >= wish:
+        return ()
+    target, sure = percent(wish), document["surest"]
+    often = "half of the cases" if success["p50"] - wish < _JUST else "some cases"
+    misses = f"In {often} it solves less than {target}"
+    if sure is None:
+        return (f"{misses}; no way surely reaches it.",)
+    return (f"{misses}; {_way(sure)}, does in one of 20 ({_short(sure['usd_per_task'], 'USD')}).",)
+
+
+def _nearly(front: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> tuple[str, ...]:
+    """The cheapest way that solves almost as much as the best one."""
+    near = next(row for row in front if row["success"]["p50"] > best["success"]["p50"] - _NEARLY)
+    if near["usd_per_task"] > _MUCH_LESS * best["usd_per_task"]:
+        return ()
+    less = percent(near["success"], _DIGITS)
+    return (f"{_way(near)}, solves {less} for {_short(near['usd_per_task'], 'USD')} a task.",)
+
+
+def _tiles(
+    best: Mapping[str, Any], ranges: Mapping[str, Mapping[str, Any]], fast: Mapping[str, Any] | None
+) -> tuple[Tile, ...]:
     """What the answer costs, solves, takes and writes."""
     solved = _figure("Solved", "success", best["success"]["p50"], best["success"], "fraction")
-    beyond = "; the limit is extrapolated" if _beyond(best) else ""
+    takes = _figure("A task takes", "seconds", best["seconds"], ranges.get("seconds"), "s")
+    beyond = "; the limit is extrapolated" if _is_extrapolated(best) else ""
     return (
         _figure("A task costs", "usd_per_task", best["usd_per_task"], ranges.get("usd_per_task"), "USD"),
         replace(solved, band=f"{solved.band}{beyond}"),
-        _figure("A task takes", "seconds", best["seconds"], ranges.get("seconds"), "s"),
+        replace(takes, band="; ".join(part for part in (takes.band, *_sooner(best, fast)) if part)),
         _figure("Tokens of a task", "tokens_per_task", best["tokens_per_task"], ranges.get("tokens_per_task"), ""),
     )
+
+
+def _sooner(best: Mapping[str, Any], fast: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The least wait for the same success, and what it costs."""
+    way = fast or best
+    who = "" if _way(way) == _way(best) else f" by {_way(way)}"
+    soon = way["where_fastest"]
+    return (f"at the fastest {_short(soon['seconds'], 's')} for {_short(soon['usd_per_task'], 'USD')}{who}",)
 
 
 def _figure(label: str, key: str, value: float, interval: Mapping[str, Any] | None, unit: str) -> Tile:
@@ -88,27 +121,14 @@ def _figure(label: str, key: str, value: float, interval: Mapping[str, Any] | No
     return replace(shown, text=percent(value, _DIGITS) if unit == "fraction" else _short(value, unit))
 
 
-def _beyond(best: Mapping[str, Any]) -> tuple[str, ...]:
-    """That a limit of thinking was not measured on the model, where the answer has one."""
-    if best["budget_tokens"] is None or best["budget_tokens"] <= 0 or best["kind"] == "instruct":
-        return ()
-    limit = format_si(best["budget_tokens"], digits=2)
-    return (f"The effect of the limit of {limit} is extrapolated from other models.",)
+def _is_extrapolated(best: Mapping[str, Any]) -> bool:
+    """Whether a limit of thinking was not measured on the model."""
+    return best["budget_tokens"] is not None and best["budget_tokens"] > 0 and best["kind"] != "instruct"
 
 
 def _short(value: float, unit: str) -> str:
     """A figure of a sentence or a tile."""
     return words(value, unit, _DIGITS)
-
-
-def _wait(best: Mapping[str, Any], fast: Mapping[str, Any]) -> str:
-    """How long a task takes, and what the least wait costs."""
-    soon = fast["where_fastest"]
-    who = "" if _way(fast) == _way(best) else f" by {_way(fast)}"
-    return (
-        f"A task takes {_short(best['seconds'], 's')}, or {_short(soon['seconds'], 's')} served for speed{who} at "
-        f"{_short(soon['usd_per_task'], 'USD')}."
-    )
 
 
 def _cheapest_first(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -121,19 +141,10 @@ def _next_model(document: Mapping[str, Any]) -> tuple[str, ...]:
     first, *others = _cheapest_first(document)
     if not others:
         return ()
-    times = _times(others[0]["usd_per_task"] / first["usd_per_task"])
+    ratio = others[0]["usd_per_task"] / first["usd_per_task"]
+    times = f"{_times(ratio)} as much" if ratio > _MORE else "about as much"
     cost = _short(others[0]["usd_per_task"], "USD")
-    return (f"{_name(others[0]['model'])} would cost {times} as much ({cost}).",)
-
-
-def _counted(best: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """How the cost of a task comes about, in place of a working."""
-    tokens, cost = _short(best["tokens_per_task"], ""), _short(best["usd_per_task"], "USD")
-    said = (
-        f"{cost} = {tokens} tokens of a task, and its input, at what Serve counts for a token ({best['layout']}, batch "
-        f"{best['batch']:,}); solved: the published score, moved by the limit of thinking and the number of answers"
-    )
-    return (("How it is counted", said),)
+    return (f"{_name(others[0]['model'])} would cost {times} ({cost}).",)
 
 
 def _dearer(row: Mapping[str, Any]) -> str:
@@ -167,24 +178,32 @@ def _plot(answer: ThinkAnswer, document: Mapping[str, Any]) -> Plot:
     beaten = [(_name(one.model), one.usd_per_task, one.way.success) for one in answer.options if one not in front]
     ways = [(_way(row), _named(row)) for row in document["front"]]
     best = document["cheapest"]
-    answered = None if best is None else _named(best)
+    shown = best or document["highest"]
     on_line = {row["model"] for row in document["front"]}
     after = [] if best is None else _cheapest_first(document)[1:]  # the next model has its words, on the line or not
     others = [row for row in after if row is after[0] or row["model"] not in on_line]
-    marked = _landmarks(document["front"], best, has_others=bool(others))
+    marked = _landmarks(document["front"], shown, has_others=bool(others))
     named = marked, [(_way(row), _named(row)) for row in others]
-    figure = ways_figure(ways, beaten, document["success_fraction"], answered, named)
+    figure = ways_figure(ways, beaten, document["success_fraction"], _named(shown), named, _largest_first(answer))
+    ring = "the answer" if best else "the best found"
     caption = (
         "Each mark is a model with a limit of thinking and a number of answers, and its 90 % range. The line joins the "
-        f"best at each price, the ring is the answer; dotted: the {percent(document['success_fraction'])} asked for; "
-        "pale: another way is cheaper and better."
+        f"best at each price; ringed: {ring}; dotted: the {percent(document['success_fraction'])} asked for; pale: "
+        "another way is cheaper and better."
     )
     title = f"Share of {benchmark_name(document['benchmark'])} solved against the cost of a task"
-    return Plot("ways", title, caption, figure, "front", is_wide=True)
+    return Plot("ways", title, caption, figure, "success", is_wide=True)
+
+
+def _largest_first(answer: ThinkAnswer) -> list[str]:
+    """Models by their size, so that each has one colour on every benchmark."""
+    ids = dict.fromkeys(one.model for one in answer.options)
+    ordered = sorted(ids, key=lambda one: n_params_total(load_model(one)), reverse=True)
+    return list(dict.fromkeys(map(_name, ordered)))
 
 
 def _landmarks(
-    front: Sequence[Mapping[str, Any]], best: Mapping[str, Any] | None, *, has_others: bool
+    front: Sequence[Mapping[str, Any]], best: Mapping[str, Any], *, has_others: bool
 ) -> tuple[tuple[str, Mapping[str, Any]], ...]:
     """The cheapest way, and the first of many answers, unless another model has its words there."""
     rest = [row for row in front if row != best]
@@ -209,7 +228,7 @@ def _left_out(rows: Sequence[Mapping[str, Any]]) -> Table:
     ]  # fmt: skip
     note = "error: points of success, median; held: share inside 90 % intervals that the others' errors set"
     columns = ("figures", "left out", "known", "of #", "error #", "held #")
-    return Table("Success predicted without what is left out", columns, cells, "left_out", note, is_detail=True)
+    return Table("Success predicted without what is left out", columns, cells, "success", note, is_detail=True)
 
 
 def _name(model: str) -> str:

@@ -41,6 +41,7 @@ from computeledger.physics.transformer import n_params_active, n_params_total
 from computeledger.progress import counted
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.answers.serving.answer import answer_one_pool
+from computeledger.questions.answers.think_working import Served, Tasks, think_figures
 from computeledger.questions.think import ThinkQuestion
 from computeledger.units import TOKENS_PER_MTOK
 from computeledger.workloads.questions.serve import ServeQuestion
@@ -76,6 +77,8 @@ class Priced:
         On the fastest, where the answers to a task that are written side by side share one batch [USD], [s].
     fastest_layout, fastest_batch : str, int
         Of those.
+    selector_usd, selector_s : float
+        Of the cost and the time those of selecting [USD], [s].
     """
 
     way: Way
@@ -90,6 +93,8 @@ class Priced:
     fastest_batch: int
     selector: str | None = None
     selector_tokens: float = 0.0
+    selector_usd: float = 0.0
+    selector_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +114,6 @@ class _Offers:
 class ThinkAnswer(Answer):
     """Ways to a success: the cheapest, the fastest, and those that none beats."""
 
-    has_working = False
-
     question: ThinkQuestion
     options: tuple[Priced, ...]
     assumptions: tuple[str, ...]
@@ -129,6 +132,22 @@ class ThinkAnswer(Answer):
         return next(iter(self.reaching), None)
 
     @property
+    def surest(self) -> Priced | None:
+        """The cheapest way whose whole 90 % interval reaches the success."""
+        enough = [one for one in self.reaching if one.way.low >= self.question.success]
+        return next(iter(enough), None)
+
+    @property
+    def highest(self) -> Priced:
+        """The way with the highest success, the cheapest such one."""
+        return self.front[-1]
+
+    @property
+    def shown(self) -> Priced:
+        """The way that answers: the cheapest to the success, or the highest where none reaches it."""
+        return self.cheapest or self.highest
+
+    @property
     def fastest(self) -> Priced | None:
         """The way to the success with the shortest wait."""
         return min(self.reaching, key=lambda one: one.fastest_task_s, default=None)
@@ -142,16 +161,20 @@ class ThinkAnswer(Answer):
                 kept.append(one)
         return tuple(kept)
 
-    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (the law is always there)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger think --json`` prints it."""
         by_model: dict[str, Priced] = {}
         for one in self.reaching:
             by_model.setdefault(_who(one), one)
-        return {
+        ranges = {name: dict(ends) for name, ends in self.ranges.items()}
+        found = {
             "benchmark": self.question.benchmark,
             "success_fraction": self.question.success,
             "cheapest": _document(self.cheapest),
-            "cheapest_ranges": {name: dict(ends) for name, ends in self.ranges.items()},
+            "cheapest_ranges": ranges if self.cheapest else {},
+            "surest": _document(self.surest),
+            "highest": _document(self.highest),
+            "highest_ranges": {} if self.cheapest else ranges,
             "fastest": _document(self.fastest),
             "by_model": {model: _document(one) for model, one in by_model.items()},
             "front": [_document(one) for one in self.front],
@@ -168,6 +191,18 @@ class ThinkAnswer(Answer):
             "extrapolated": list(self.extrapolated),
             "left_out": [dataclasses.asdict(one) for one in checked()],
         }
+        return {**found, "working": _working(self)} if working else found
+
+
+def _working(answer: ThinkAnswer) -> list[dict[str, Any]]:
+    """Formula and inputs of the way that answers, after those of its layout as ``serve`` counts them."""
+    one, asked = answer.shown, answer.question
+    served = _served(asked, one).to_dict(working=True)
+    cost = Served(served, one.layout, one.batch, one.selector_usd, one.selector_s)
+    totals = {"tokens_per_task": _tokens(one), "usd_per_task": one.usd_per_task, "seconds": one.task_s}
+    tasks = Tasks(asked.benchmark, asked.input_tokens, _given_length(asked, one.way.level.kind))
+    figures = think_figures(one.way, tasks, cost, {**totals, **answer.ranges})
+    return [*served["working"], *figures]
 
 
 def _exponents() -> dict[str, float | str]:
@@ -178,6 +213,10 @@ def _exponents() -> dict[str, float | str]:
 
 def _who(one: Priced) -> str:
     return one.model if one.selector is None else f"{one.model} proposes, {one.selector} selects"
+
+
+def _tokens(one: Priced) -> float:
+    return one.way.answer_tokens * one.way.answers + one.selector_tokens
 
 
 def _document(one: Priced | None) -> dict[str, Any] | None:
@@ -194,7 +233,7 @@ def _document(one: Priced | None) -> dict[str, Any] | None:
         "selection": way.selection,
         "success": {"p05": way.low, "p50": way.success, "p95": way.high, "unit": ""},
         "answer_tokens": way.answer_tokens,
-        "tokens_per_task": way.answer_tokens * way.answers + one.selector_tokens,
+        "tokens_per_task": _tokens(one),
         "usd_per_task": one.usd_per_task,
         "usd_per_solved_task": one.usd_per_task / max(way.success, 1e-9),
         "seconds": one.task_s,
@@ -275,7 +314,7 @@ def answer_think(question: ThinkQuestion) -> ThinkAnswer:
     if untold and question.kind is None:
         assumed.append(f"trained to think, though no success with thinking was published: {', '.join(untold)}")
     answer = ThinkAnswer(question, tuple(options), tuple(assumed), _extrapolated(options))
-    return dataclasses.replace(answer, ranges=_ranges(question, answer.cheapest))
+    return dataclasses.replace(answer, ranges=_ranges(question, answer.shown))
 
 
 def _extrapolated(options: Sequence[Priced]) -> tuple[str, ...]:
@@ -376,6 +415,8 @@ def _selected(question: ThinkQuestion, proposer: str, selector: str) -> list[Pri
                 own,
                 selector=selector,
                 selector_tokens=wrote * way.answers,
+                selector_usd=other.usd_per_task,
+                selector_s=other.task_s,
                 usd_per_task=own.usd_per_task + other.usd_per_task,
                 task_s=own.task_s + other.task_s,
                 fastest_usd_per_task=own.fastest_usd_per_task + other.fastest_usd_per_task,
@@ -404,16 +445,21 @@ def _asked(question: ThinkQuestion, name: str, length: float) -> ServeQuestion:
     )  # fmt: skip
 
 
-def _ranges(question: ThinkQuestion, one: Priced | None) -> dict[str, dict[str, float | str]]:
+def _served(question: ThinkQuestion, one: Priced) -> Answer:
+    """What ``serve`` says of the layout and batch of a way."""
+    asked = _asked(question, one.model, _rounded(one.way))
+    return answer_one_pool(dataclasses.replace(asked, layout=one.layout, batch=int(one.batch)))
+
+
+def _ranges(question: ThinkQuestion, one: Priced) -> dict[str, dict[str, float | str]]:
     """90 % intervals of tokens, cost and wait: what ``serve`` says of its layout, and what published lengths differ by.
 
     Nothing where a second model selects.
     """
-    if one is None or one.selector is not None:
+    if one.selector is not None:
         return {}
     way, law = one.way, shipped_lengths()
-    asked = _asked(question, one.model, _rounded(way))
-    served = answer_one_pool(dataclasses.replace(asked, layout=one.layout, batch=int(one.batch))).to_dict()
+    served = _served(question, one).to_dict()
     width = 0.0 if _given_length(question, way.level.kind) else length_half_width(question.benchmark)
     lengths = [math.log(law.used_tokens(way.budget_tokens, way.level.natural_tokens * math.exp(side * width))
                         / way.answer_tokens) for side in (-1, 1)]  # fmt: skip
