@@ -332,7 +332,7 @@ def test_the_table_shows_every_claim(computeledger: Any) -> None:
 
 def test_one_claim_shows_its_working(computeledger: Any) -> None:
     done = computeledger("claims", "C088")
-    assert "pretraining_flop(" in done.stdout and "DeepSeek-V3 Technical Report" in " ".join(done.stdout.split())
+    assert "pretraining FLOP(" in done.stdout and "DeepSeek-V3 Technical Report" in " ".join(done.stdout.split())
 
 
 def test_the_page_is_whole(tmp_path: Path, computeledger: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from computeledger.interfaces.plots.claims import off_words, ratios_figure, tally_figure
 from computeledger.interfaces.plots.palette import BAD, CONDITIONAL, GOOD, GOOD_BY_ITSELF, VERDICTS
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
+from computeledger.interfaces.views.display_names import in_names
 from computeledger.interfaces.working import ground_words
 from computeledger.questions.answer import Answer
 from computeledger.questions.answers.claims import ClaimsAnswer, ratio_of
@@ -109,7 +110,7 @@ def view(answer: Answer, working: bool) -> View:
             *((_table(claims, is_all),) if claims else ()),
             *(() if few else (_by_document(claims, is_all), _by_kind(claims))),
         ),
-        working=tuple(_working(one) for one in claims) if working or few else (),
+        working=tuple(_working(one) for one in _in_order(claims)) if working or few else (),
         overline="claims",
         sources=tuple(sorted({fact["source"] for one in claims for fact in one["facts"]} & set(load_sources()))),
         tile_heading="claims",
@@ -268,12 +269,20 @@ def _table(claims: Sequence[Mapping[str, Any]], is_all: bool) -> Table:
             Cell(_both(one), below=_off(one)),
             _CONCLUSIONS[one["conclusion"]["verdict"]][0] if one["conclusion"]["verdict"] in _CONCLUDED else "",
         ]
+        for one in _in_order(claims)
+    ]
+    columns = ("claim", "what it says, and why", "said, and found", "its conclusion")
+    return Table("Claims", columns, rows, "claim", is_stacked=True, in_short=_in_short(claims) if is_all else None)
+
+
+def _in_order(claims: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Claims as the list has them: by verdict, and of those that do not hold the furthest off first."""
+    return [
+        one
         for verdict in _VERDICTS
         for one in sorted(claims, key=_by_distance if verdict == "fails" else _as_listed)
         if one["verdict"] == verdict
     ]
-    columns = ("claim", "what it says, and why", "said, and found", "its conclusion")
-    return Table("Claims", columns, rows, "claim", is_stacked=True, in_short=_in_short(claims) if is_all else None)
 
 
 def _unbroken(text: str) -> str:
@@ -383,15 +392,51 @@ def _working(claim: Mapping[str, Any]) -> dict[str, Any]:
     terms = []
     if None not in ends:
         terms.append(_term("expected", claim_numbers(ends, claim["unit"]), "by an independent calculation"))
-    terms += [_term(one["label"], claim_numbers(one["value"], one["unit"]), one["working"]) for one in claim["beside"]]
+    terms += [
+        _term(one["label"], claim_numbers(one["value"], one["unit"]), formula_words(one["working"]))
+        for one in claim["beside"]
+    ]
     for fact in claim["facts"]:
         note = f" ({fact['note']})" if fact["note"] else ""
         ground = ground_words("fact", f"{fact['source']}, {fact['locator']}, {fact['date']}{note}")
-        terms.append({"name": fact["name"], "text": fact["given"], "band": "", **ground})
+        terms.append({"name": formula_words(fact["name"]), "text": fact["given"], "band": "", **ground})
     return {
         "name": f"{claim['id']}.claim", "title": f"{claim['id']}: {_VERDICTS[claim['verdict']][0]}",
-        "text": _found(claim), "band": _as_stated(claim), "formula": claim["working"] or "no formula", "terms": terms,
+        "text": _found(claim), "band": _as_stated(claim), "terms": terms,
+        "formula": formula_words(claim["working"]) or "no formula",
     }  # fmt: skip
+
+
+#: A name of a formula or an input, or of a fact behind the record that has it.
+_NAME = re.compile(r"(?:(?P<of>[\w./-]+):)?(?P<key>[A-Za-z]\w*(?:\.\w+)*)(?=[^\w:./-]|$)")
+#: Parts of names that words say otherwise.
+_SPELT = (
+    (r"^n params (\w+)", r"\1 parameters"), (r"^n gpus scale up", "GPUs of a scale-up domain"),
+    (r"\busd\b", "USD"), (r"\bmtok\b", "Mtok"), (r"\bflop\b", "FLOP"),
+    (r"^n ", "number of "), (r"\b(hbm|kv|rl|moe)\b", lambda found: found[1].upper()), (r"\bgpu(s?)\b", r"GPU\1"),
+)  # fmt: skip
+
+
+def formula_words(formula: str) -> str:
+    """A formula in which names are words.
+
+    Examples
+    --------
+    >>> formula_words("price_ratio(usd_per_mtok = observed:usd_per_mtok_output_grok_3, context_tokens = 200K tokens)")
+    'price ratio(USD per Mtok = USD per Mtok output grok 3, context tokens = 200K tokens)'
+    >>> formula_words("h100-sxm5-80gb:hbm_bytes / h100-sxm5-80gb:peak_flop_per_s.fp8")
+    'HBM bytes of H100 / peak FLOP per s fp8 of H100'
+    """
+    return _NAME.sub(_name_words, formula)
+
+
+def _name_words(found: re.Match[str]) -> str:
+    if found["of"] is None and "_" not in found["key"] and found["key"] != "flop":
+        return found[0]
+    said = re.sub("[_.]", " ", found["key"])
+    for pattern, words in _SPELT:
+        said = re.sub(pattern, words, said)
+    return said if found["of"] in (None, "observed") else f"{said} of {in_names(found['of'])}"
 
 
 def _term(name: str, text: str, ground: str) -> dict[str, str]:
