@@ -86,7 +86,7 @@ def _title(name: str) -> str:
     text = name.replace(".", " ").replace("_", " ")
     for plain, said in _SPELT.items():
         text = " ".join((f" {text} ".replace(f" {plain} ", f" {said} ")).split())
-    text = text.removesuffix(" fraction").removesuffix(" s").removesuffix(" j")
+    text = text.removesuffix(" fraction").removesuffix(" s").removesuffix(" j").removesuffix(" bytes")
     return text[:1].upper() + text[1:]
 
 

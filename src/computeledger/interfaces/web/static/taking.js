@@ -50,7 +50,7 @@ export async function picture(canvas, format, { title, name, below }) {
 }
 function wrapped(text, most) {
   const lines = [""];
-  for (const word of text.split(/\s+/)) {
+  for (const word of text.split(/[ \t\n]+/)) { // a number stays with its unit
     if (lines.at(-1).length + word.length + 1 > most && lines.at(-1)) lines.push(word); else lines[lines.length - 1] += `${lines.at(-1) && " "}${word}`;
   }
   return lines;
