@@ -461,9 +461,9 @@ def run_evidence(document: Document) -> Evidence:
 def offers_evidence(offer: Document) -> Evidence:
     """Of offers: the times of serving behind them, and how far that to the first token can be trusted."""
     text, *workloads = _OF_PARTS["CompareAnswer"]
-    found = parts_evidence(text, *workloads, more=first_token_words(offer["ttft_s"]))
-    expected = _of_offer(offer)
-    return replace(found, text=f"{expected}; t{found.text[1:]}") if expected else found
+    first = first_token_words(offer["ttft_s"])
+    found, expected = parts_evidence(text, *workloads, more=first), _of_offer(offer)
+    return replace(found, text=f"{expected}{first}. {text}") if expected else found
 
 
 def _of_offer(offer: Document) -> str:
