@@ -131,7 +131,9 @@ def _offers(values: Values) -> tuple[Offers, list[int], str]:
 def _at_its_box(message: str, slots: list[int]) -> InputError:
     """An error of a file of offers, at the box that it is about."""
     found = re.match(
-        r"(?:offers:\d+: )?(?:\[\w+\] |(?:offer \d+ and )?offer (\d+)(?: \(.*?\))?: )?(?:(\w+) (?='))?", message
+        r"(?:offers:(?:\d+:)? )?(?:\[\w+\] |(?:workload|promise) |(?:offer \d+ and )?offer (\d+)(?: \(.*?\))?: )?"
+        r"(?:(\w+) (?='))?",
+        message,
     )
     place, key = found.groups() if found else (None, None)
     said = message[found.end() :] if found else message
