@@ -19,8 +19,9 @@ _HEIGHT_PX, _MARGIN_PX, _ASKED_PX, _LINE = 430, 76, 18, 0.2
 _MAKERS = ("NVIDIA", "AMD", "Google", "Apple")
 _OTHERS = "others"
 #: Accelerators that are named where there is room and none is asked about.
-_KNOWN = ("a100-sxm4-80gb", "h100-sxm5-80gb", "b200-sxm", "mi300x", "tpu-v5e", "tpu-v7", "trainium2", "rtx-4090",
-          "rtx-5090", "l40s", "m4-max", "rubin-ultra-gpu", "mi455x", "t4", "h20-sxm5-96gb", "gb10")  # fmt: skip
+_KNOWN = ("h200-sxm5-141gb", "a100-sxm4-80gb", "h100-sxm5-80gb", "b200-sxm", "mi300x", "tpu-v5e", "tpu-v7",
+          "trainium2", "rtx-4090", "rtx-5090", "l40s", "m4-max", "rubin-ultra-gpu", "mi455x", "t4", "h20-sxm5-96gb",
+          "gb10")  # fmt: skip
 
 
 def chips_figure(chips: Sequence[Accelerator], asked: Accelerator | None = None) -> Spec:

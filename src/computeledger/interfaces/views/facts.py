@@ -208,10 +208,10 @@ def _unfound(answer: SearchAnswer) -> View:
 def _tiles(
     asked: FoundFact | None, of_chips: Sequence[FoundFact], nearest: Sequence[FoundFact], chip: Accelerator | None
 ) -> tuple[Tile, ...]:
-    """The fact that was asked for, that fact of the accelerators people ask for, or the first of the first record."""
+    """That fact of the accelerators people ask for, or the first of the first record; none of one fact."""
     if of_chips and asked is None:
         return tuple(replace(_tile(one, is_of_many=False), label=_record_name(one)) for one in of_chips)
-    some = [asked] if asked else _of_record(nearest)
+    some = [] if asked else _of_record(nearest)
     return tuple(_tile(one, chip is None or one.id != chip.id) for one in some)
 
 

@@ -39,10 +39,10 @@ def known_view(known: Known) -> View:
     some = sorted(known.kinds, key=lambda one: -one.n_records)
     rows: list[list[str | Cell]] = [
         [Cell(_title(one.kind), address(_WORDS[one.kind]), _WHAT[one.kind]), f"{one.n_records:,}",
-         f"{one.n_facts:,}", f"{one.n_sources:,}"]
+         f"{one.n_facts - one.n_assumptions:,}", f"{one.n_assumptions:,}", f"{one.n_sources:,}"]
         for one in some
     ]  # fmt: skip
-    columns = ("kind", "records #", "facts #", "sources #")
+    columns = ("kind", "records #", "facts #", "assumptions #", "sources #")
     return View(
         headline_words("What is known", f"{known.n_published:,} published facts from {known.n_sources:,} sources, and "
                        f"{known.n_assumptions:,} assumptions of this project"),
@@ -61,7 +61,8 @@ def _title(kind: str) -> str:
 
 
 def _tile(one: KnownKind) -> Tile:
-    return Tile(_title(one.kind), f"{one.n_records:,}", f"{one.n_facts:,} facts",
+    assumed = f", {format_count(one.n_assumptions, 'assumption')}" if one.n_assumptions else ""
+    return Tile(_title(one.kind), f"{one.n_records:,}", f"{one.n_facts - one.n_assumptions:,} facts{assumed}",
                 also=("Show them", address(_WORDS[one.kind])))  # fmt: skip
 
 
@@ -107,7 +108,7 @@ def chips_plot(asked: Accelerator | None = None) -> Plot:
     every = [load_accelerator(one) for one in accelerator_ids()]
     caption = (
         "Peak without sparsity, fp16 where a chip has no bf16. The further up and left a chip lies, the more it "
-        "computes for each byte that it reads. Point at a mark for its name, press it for its facts."
+        "computes for each byte that it reads. Each mark leads to the facts of its chip."
     )
     return Plot(
         "chips", f"Dense bf16 TFLOP/s against memory bandwidth: {len(every)} accelerators", caption,

@@ -175,13 +175,14 @@ class FoundFact:
 
 @dataclass(frozen=True, slots=True)
 class KnownKind:
-    """How much is known of records of a kind: accelerators, models, sites."""
+    """How much is known of records of a kind (accelerators, models, sites), and how many of its facts are assumed."""
 
     kind: str
     n_records: int
     n_facts: int
     n_sources: int
     newest: str
+    n_assumptions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,9 +435,10 @@ def searched_facts() -> SearchAnswer:
         facts.setdefault(record.kind, []).extend(record.facts.values())
         records[record.kind] += bool(record.facts)
     kinds = [
-        KnownKind(kind, records[kind], len(held), len(_sources(held)), max(one.date for one in held))
+        KnownKind(kind, records[kind], len(held), len(_sources(held)), max(one.date for one in held),
+                  sum(one.source == ASSUMPTION for one in held))
         for kind, held in facts.items()
-    ]
+    ]  # fmt: skip
     every = [one for held in facts.values() for one in held]
     dates, n_assumed = [one.date for one in every], sum(one.source == ASSUMPTION for one in every)
     largest = sorted(kinds, key=lambda one: -one.n_records)
