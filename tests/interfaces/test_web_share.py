@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
@@ -35,13 +35,13 @@ def test_share_copies_every_box_and_warns_of_an_address_of_this_computer(visit: 
     page.wait_for_selector("#shared:visible")
     copied = page.evaluate("navigator.clipboard.readText()")
     asked = parse_qs(urlsplit(copied).query, keep_blank_values=True)
-    boxes = {one.name: page.locator(f"#c-{one.name}").input_value() for one in page_named("serve").controls}
-    switches = {one.name for one in page_named("serve").controls if one.kind == "switch"}
-    assert asked.pop("edition") == [load_prices().id]
-    assert {name: text[0] for name, text in asked.items() if name not in switches} == {
-        name: text for name, text in boxes.items() if name not in switches
+    controls = [one for one in page_named("serve").controls if one.kind != "switch"]
+    boxes = {one.name: page.locator(f"#c-{one.name}").input_value() for one in controls}
+    assert (asked.pop("edition"), asked.pop("rest")) == ([load_prices().id], ["empty"])
+    assert {name: text[0] for name, text in asked.items()} == {
+        one.name: boxes[one.name] for one in controls if boxes[one.name] or one.default
     }
-    assert switches <= asked.keys()
+    assert len(copied) < 400
     assert "works only on this computer" in page.locator("#shared").inner_text()
     assert page.locator("#shared button").bounding_box()["height"] >= 44
     with page.expect_download() as report:
@@ -53,6 +53,14 @@ def test_share_copies_every_box_and_warns_of_an_address_of_this_computer(visit: 
     assert again.locator("#undo").is_disabled() and not again.locator("#e-").is_visible()
     other = visit(f"/serve?{_SMALL}&batch=4&edition=2020-01")
     assert "Shared with the prices of 2020-01" in other.locator("#e-").inner_text()
+
+
+def test_a_shared_address_leaves_boxes_empty_that_have_a_default_here(visit: Any) -> None:
+    left = "task.failure_usd"
+    named = {one.name: one.default for one in page_named("route").controls if one.default and one.name != left}
+    page = visit(f"/route?{urlencode({**named, 'rest': 'empty'})}")
+    assert page.locator(f"[name='{left}']").input_value() == ""
+    assert visit(f"/route?{urlencode(named)}").locator(f"[name='{left}']").input_value() == "10"
 
 
 def test_an_answer_that_is_not_that_of_the_boxes_fades_and_nothing_moves(visit: Any) -> None:

@@ -1,22 +1,32 @@
-// Giving an answer to someone else: an address that holds every box, so that defaults of a later version do not change
-// it, with the edition of prices that answered it; where only this computer has the address, the report goes instead.
+// Giving an answer to someone else: an address that settles every box, so that defaults of a later version do not change
+// it (a box that it does not name is empty), with the edition of prices that answered it; where only this computer has the address, the report goes instead.
 
 import { byId, element } from "./dom.js";
 
-const EDITION = "edition";
+const EDITION = "edition", REST = "rest", EMPTY = "empty";
 const coarse = matchMedia("(pointer: coarse)");
 export const isOwnHost = (host) => /^(localhost|127(\.\d+){3}|\[::1\])$/.test(host);
 
-// the address of what the boxes say, each spelt, also where it stands at its default
+// the address of what the boxes say, each spelt, also where it stands at its default; but those that are empty, and were
+// at first, are told together
 export function wholeAddress({ page, controls, edition }, typed, others) {
-  const query = new URLSearchParams(controls.map((one) => [one.name, typed(one.name)]));
+  const said = controls.filter((one) => typed(one.name) || one.default);
+  const query = new URLSearchParams(said.map((one) => [one.name, typed(one.name)]));
   for (const one of others) query.append("vs", one);
+  if (said.length < controls.length) query.set(REST, EMPTY);
   query.set(EDITION, edition);
   return `${location.origin}/${page}?${query}`;
 }
 
-// what an address says of its edition leaves the query; a line where this app has another
-export function editionNotice(query, { edition }) {
+const mayBeEmpty = ({ kind, choices }) => kind !== "choice" || choices.includes("");
+
+// what an address says of its edition and of boxes that it does not name leaves the query; a line where this app has
+// another edition
+export function editionNotice(query, { edition, controls }) {
+  if (query.get(REST) === EMPTY) {
+    for (const one of controls) if (!query.has(one.name) && mayBeEmpty(one)) query.set(one.name, "");
+    query.delete(REST);
+  }
   const theirs = query.get(EDITION);
   query.delete(EDITION);
   return theirs && theirs !== edition ? `Shared with the prices of ${theirs}; this app has those of ${edition}, so costs may differ.` : "";
