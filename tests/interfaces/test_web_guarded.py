@@ -159,9 +159,12 @@ def test_a_question_ends_with_its_time_and_the_next_is_answered(page: str, engin
 def test_a_question_of_parts_ends_between_two_of_them_and_goes_on_in_the_same_process(engines: Engines) -> None:
     question = Question("sweep", "in_parts", ())
     assert question.goes_on and Question("view", "compare", ()).goes_on and not Question("view", "serve", ()).goes_on
-    replies = [engines.ask(question, Progress())]
-    while replies[-1] is not None and replies[-1].status == 503 and len(replies) < 4:  # at least one part each
-        replies.append(engines.ask(question, Progress()))
+    replies, done = list[Reply | None](), [0]
+    while len(replies) < 4 and (not replies or (replies[-1] is not None and replies[-1].status == 503)):
+        heard = Progress()
+        replies.append(engines.ask(question, heard))
+        done.append(heard.done)
+    assert done == sorted(set(done)), "each time it says that a part more is done"
     assert len(replies) > 1 and replies[-1] is not None and replies[-1].status == 200
     assert replies[-1].body == b"4", "what was done before is kept"
 

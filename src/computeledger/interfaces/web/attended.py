@@ -47,12 +47,18 @@ async def _left(request: Request, heard: Progress) -> None:
     heard.is_stopped = True
 
 
+def _line(heard: Progress) -> bytes:
+    """How far the work is, as a line."""
+    return json.dumps({"done": heard.done, "total": heard.total, "what": heard.what}).encode() + b"\n"
+
+
 async def _lines(task: Task, gone: asyncio.Task[None], heard: Progress) -> AsyncIterator[bytes]:
     """How far the work is, again and again, then its reply."""
     try:
         while not task.done():
-            yield json.dumps({"done": heard.done, "total": heard.total, "what": heard.what}).encode() + b"\n"
+            yield _line(heard)
             await asyncio.wait({task}, timeout=EVERY_S)
+        yield _line(heard)  # as far as it has come: a question of parts goes on behind them
         if (reply := task.result()) is not None:
             yield b'{"status":%d,"body":%b}\n' % (reply.status, reply.body)
     finally:

@@ -42,6 +42,10 @@ class _Said(NamedTuple):
     command: str
 
 
+def _said(heard: Progress) -> _Said:
+    return _Said(heard.done, heard.total, heard.what, heard.command)
+
+
 Send = Callable[[int, Reply | _Said | None], None]
 
 
@@ -249,6 +253,7 @@ def _work(pipe: Connection, answer: Answer, budget: Budget) -> None:
                 found = answer(question)
             except StoppedError:
                 found = None
+                send(number, _said(heard))
         heard.is_stopped = True
         send(number, found)
 
@@ -268,7 +273,7 @@ def _listen(
                 else:
                     heard = Progress(most_s=turn_s if question.goes_on else math.inf)
                     asked.put((number, question, heard))
-            now = _Said(heard.done, heard.total, heard.what, heard.command)
+            now = _said(heard)
             if not heard.is_stopped and now != said:
                 send(number, now)
                 said = now
