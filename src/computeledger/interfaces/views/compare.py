@@ -215,7 +215,7 @@ def _systems(known: Sequence[Offered]) -> list[Table]:
     own = [one for one in known if one["kind"] != "api"]
     if not own:
         return []
-    has_fleet, has_times = any(one["w"] for one in own), any(one["ttft_s"] or one["tpot_s"] for one in own)
+    has_fleet, has_times = any(one["w"] for one in own), all(one["ttft_s"] or one["tpot_s"] for one in own)
     rows: list[list[str | Cell]] = [
         [
             one["label"],
