@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from computeledger.interfaces.plots.names import Labels
+from computeledger.interfaces.plots.rl import _crossed, _hung
 
 _WIDTHS = (262.0, 400.0, 700.0, 1150.0)
 
@@ -68,3 +69,14 @@ def test_text_says_where_it_was_placed(size: float) -> None:
     at = 131.0 + note["xshift"], 160.0 + note["yshift"]
     assert at[0] == {"left": left, "right": right, "center": (left + right) / 2}[note["xanchor"]]
     assert at[1] == {"bottom": bottom, "top": top, "middle": (bottom + top) / 2}[note["yanchor"]]
+
+
+@pytest.mark.parametrize("model", ["Qwen/Qwen3-32B", "Qwen/Qwen3-8B", "deepseek-ai/DeepSeek-V3"])
+@pytest.mark.parametrize("begins", [(0.78, 0.79, 0.83, 0.9, 0.95), (0.02, 0.1, 0.2, 0.6), (0.05, 0.5, 0.96)])
+def test_labels_below_a_step_are_neither_crossed_nor_cut(model: str, begins: tuple[float, ...]) -> None:
+    """From the top down: no line to a lower label runs through one, and all of it is on a phone."""
+    said = f"{model.rpartition('/')[2]}, waiting  <b>870 ms</b>"
+    hung = _hung([(at, said) for at in begins])
+    assert sorted(one.at for one in hung) == sorted(begins)
+    for place, one in enumerate(hung):
+        assert _crossed(one.at, one.text, one.side, [other.at for other in hung[place + 1 :]]) == 0

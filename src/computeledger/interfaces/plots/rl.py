@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from computeledger.interfaces.plots import palette, parts
@@ -15,7 +16,8 @@ _TITLE_PX, _BAR_PX, _LINE_PX, _GAP_PX, _AXIS_PX = 26, 46, 21, 10, 44
 _LABELLED, SEEN = 0.25, 1e-3
 #: Share of a phone's width that a letter takes.
 _LETTER = 0.02
-_MARKUP = len("<b></b>")
+#: What a cut off label costs against one line through it, by its share of the width; room beside such a line.
+_CUT, _BESIDE = 1e3, 0.01
 #: What marks a span that is hatched because GPUs wait in it.
 HATCHED = "\u25a8"
 
@@ -52,13 +54,16 @@ def step_figure(lanes: Mapping[str, Mapping[str, Any]], order: Iterable[str] = (
             begin_s += point(value)
         y -= _BAR_PX
         bar = y
-        for at_s, text in _down(short, end_s):
-            is_left = at_s / end_s > _LETTER * (len(text) - _MARKUP)
-            leaders.append({"type": "line", "x0": at_s, "x1": at_s, "y0": bar, "y1": y - _LINE_PX / 2 - 2,
+        for one in _hung([(at_s / end_s, text) for at_s, text in short]):
+            at_s, is_middle = one.at * end_s, one.side == "center"
+            up = 0 if is_middle else _LINE_PX / 2 + 2
+            leaders.append({"type": "line", "x0": at_s, "x1": at_s, "y0": bar, "y1": y - up,
                             "line": {"color": parts.NEUTRAL, "width": 1}})  # fmt: skip
-            notes.append({"text": text, "x": at_s, "y": y - _LINE_PX / 2 - 2, "showarrow": False, "yanchor": "middle",
-                          "xanchor": "right" if is_left else "left", "xshift": -4 if is_left else 4})  # fmt: skip
-            y -= _LINE_PX
+            tall = _LINE_PX * len(one.text.split("<br>"))
+            notes.append({"text": one.text, "x": at_s, "y": y - 2, "showarrow": False, "yanchor": "top",
+                          "xanchor": one.side, "align": one.side,
+                          "xshift": {"left": 4, "right": -4, "center": 0}[one.side]})  # fmt: skip
+            y -= tall
         y -= _GAP_PX
     layout = parts.layout(
         _AXIS_PX - y,
@@ -81,19 +86,48 @@ def step_figure(lanes: Mapping[str, Mapping[str, Any]], order: Iterable[str] = (
     return {"data": data, "layout": layout}
 
 
-def _down(short: Sequence[tuple[float, str]], end_s: float) -> list[tuple[float, str]]:
-    """Labels below a bar from the top down, so that no line from a span crosses the label of another.
+@dataclass(frozen=True, slots=True)
+class _Hung:
+    """A label below a bar: where its line comes down, as a share of the width, and at which edge it hangs there."""
 
-    Labels of the right half stand left of their lines, the leftmost first; below them those of the left half stand
-    right of theirs, the rightmost first.
+    at: float
+    text: str
+    side: str
+
+
+def _hung(short: Sequence[tuple[float, str]]) -> list[_Hung]:
+    """Labels below a bar from the top down, each where no line of a lower one crosses it and it is not cut off.
+
+    What holds on a phone holds on a wider drawing, where lines part and text does not grow. A label that has no such
+    place in one line has its figure on a second one.
 
     Examples
     --------
-    >>> _down([(1.0, "a"), (2.0, "b"), (8.0, "c"), (9.0, "d")], 10.0)
-    [(8.0, 'c'), (9.0, 'd'), (2.0, 'b'), (1.0, 'a')]
+    >>> [(one.text, one.side) for one in _hung([(0.1, "a"), (0.2, "b"), (0.95, "long enough for a crossing")])]
+    [('a', 'right'), ('b', 'right'), ('long enough for a crossing', 'right')]
     """
-    left = [one for one in short if one[0] < end_s / 2]
-    return [*(one for one in short if one[0] >= end_s / 2), *left[::-1]]
+    left, found = list(short), []
+    while left:
+        ways = [(one, text, side) for text_of in (str, _in_two) for one in left for text in (text_of(one[1]),)
+                for side in ("right", "left", "center")]  # fmt: skip
+        best = min(ways, key=lambda way: _crossed(way[0][0], way[1], way[2], [one[0] for one in left if one != way[0]]))
+        left.remove(best[0])
+        found.append(_Hung(best[0][0], best[1], best[2]))
+    return found
+
+
+def _in_two(text: str) -> str:
+    """A label with its figure on a line of its own."""
+    return text.replace("  <b>", "<br><b>")
+
+
+def _crossed(at: float, text: str, side: str, others: Sequence[float]) -> float:
+    """How many lines cross a label, and how much of it is cut off, which is worse."""
+    letters = max(len(one.replace("<b>", "").replace("</b>", "")) for one in text.split("<br>"))
+    share = _LETTER * (letters + 1)
+    begin = at - {"right": share, "left": 0.0, "center": share / 2}[side]
+    cut = max(-begin, 0.0) + max(begin + share - 1, 0.0)
+    return _CUT * cut + sum(begin - _BESIDE < one < begin + share + _BESIDE for one in others)
 
 
 def _span(name: str, value: Any, span_s: tuple[float, float], y: float, color: str) -> Spec:

@@ -310,6 +310,13 @@ _WIDER = (
 )
 
 
+#: Why a run is told less well than a step.
+_OF_A_STEP = (
+    "Errors here and on Accuracy are of one step whose lengths are known; the factor of time and cost also holds what "
+    "is a range in this run, such as the lengths of rollouts and the rent."
+)
+
+
 def rl_evidence(document: Document) -> Evidence:
     """Of an RL run: times of a step, whose halves take turns or run at once as its own."""
     alike = document["measured_alike"]
@@ -318,7 +325,7 @@ def rl_evidence(document: Document) -> Evidence:
     held = f"the 90\u00a0% interval held {percent(alike['coverage_90'])} of them"
     what = f"{alike['what'][:1].upper()}{alike['what'][1:]}"
     details = f"{what}{sources}, each left out of the fit that predicts it; {held}.{_side_words(document, alike)}"
-    return _of_workload((f"{said} {_own_words(alike, document)}", f"{details} {_WIDER}"), alike, "rl")
+    return _of_workload((f"{said} {_own_words(alike, document)}", f"{details} {_OF_A_STEP} {_WIDER}"), alike, "rl")
 
 
 def _of_workload(said: tuple[str, str], alike: Document, workload: str) -> Evidence:

@@ -116,7 +116,7 @@ def _context(answer: InvertAnswer, document: Mapping[str, Any]) -> str:
     if answer.by_sheet is None:
         return usual
     said = figure_words(asdict(answer.by_sheet.n_params_active), "params")
-    return f"{usual} Sheet says {said}: it weighs how likely each size has this price."
+    return f"{usual} Use this where a price is all you know, and Sheet ({said} by the price) with any other clue."
 
 
 def _nearest(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -183,15 +183,17 @@ def _two_ways(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Table,
 
 def _learnt(answer: InvertAnswer, document: Mapping[str, Any]) -> Table:
     """Every quantity before and after the prices, and how much narrower they make its range."""
-    rows = []
-    for key, (label, unit) in _NAMES.items():
-        after, before = _after(answer, document, key), document["before_prices"][key]
-        is_other = after is not document[key]
-        told = ("" if is_other else _narrower(document["bits"][key])) if document["identified"][key] else "not told"
+    rows: list[list[str | Cell]] = []
+    for key in sorted(_NAMES, key=lambda one: bool(document["identified"][one])):
+        (label, unit), after, before = _NAMES[key], _after(answer, document, key), document["before_prices"][key]
+        if not document["identified"][key]:
+            rows.append([label, "not told", "", interval_words(before, unit), ""])
+            continue
+        told = "" if after is not document[key] else _narrower(document["bits"][key])
         rows.append([label, figure_words(after, unit), interval_words(after, unit), interval_words(before, unit), told])
     columns = ("", "median #", "90 % range #", "before any price #", "narrower by #")
     note = "on a scale of ratios; what prices do not tell rests on how models are served"
-    return Table("What prices tell, and what they do not", columns, rows, "bits", note, is_detail=True)
+    return Table("What prices do not tell, and what they do", columns, rows, "bits", note, is_detail=True)
 
 
 def _plots(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Plot, ...]:

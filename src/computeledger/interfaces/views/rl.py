@@ -31,6 +31,7 @@ from computeledger.questions.wording import (
     figure_words,
     headline_words,
     interval_words,
+    listed,
     lora_words,
     model_words,
     percent,
@@ -60,6 +61,9 @@ _CALLED = {"once per step": "start and end of a step"}
 _START_AND_END = "Log-probs: the trainer reads rollouts for each token's probability. Start and end of a step: "
 _START_AND_END += "engines wake and take prompts; rollouts are collected, scored and logged."
 
+#: Where the wait for long rollouts is counted.
+_LONGEST = "waiting for the longest rollouts"
+_TAIL = "The long tail is in generation: a GPU that still decodes a few rollouts counts as generating."
 #: What waits where generation and training take turns.
 _WAITING = " Waiting: GPUs whose rollouts have all ended (one that still decodes a few counts as generation), then all "
 _WAITING += "of them until the last verdict is in."
@@ -350,8 +354,7 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
              _turns(document), step_figure(lanes, phases), "step", is_wide=True),
         Plot("utilization", "How much of the chips' arithmetic each phase uses", "FLOP over dense bf16 peak, medians "
              "and 90 % intervals; behind them each phase's share of the GPU-time. The others multiply no matrices.",
-             bars_figure(busy, "fraction", PHASE_COLORS["rl"], remarks=remarks), "utilization_fraction",
-             is_detail=True),
+             bars_figure(busy, "fraction", PHASE_COLORS["rl"], remarks=remarks), "utilization_fraction"),
     )  # fmt: skip
 
 
@@ -375,6 +378,7 @@ def _turns(document: Mapping[str, Any]) -> str:
     spans = [pair for lane in document["timeline_s"].values() for pair in lane.items()]
     waits = any("waiting" in name and point(span) >= least_s for name, span in spans)
     key = f" {HATCHED} Hatched: GPUs wait." if waits else ""
+    key = f" {_TAIL}{key}" if any(_LONGEST in name for name, _ in spans) else key
     said = f" Each span is the median time that a GPU spends in it, as in the table below. {_START_AND_END}"
     if document["split"]["colocated"]:
         return f"All GPUs generate, then all train.{said}{key}"
@@ -403,9 +407,11 @@ def _phases(document: Mapping[str, Any]) -> Table:
     busy = document["phase_utilization_fraction"]
     spans = {name: span for lane in document["timeline_s"].values() for name, span in lane.items()}
     rows: list[list[str | Cell]] = []
+    left_out: list[str] = []
     for name, part in document["phases"].items():
         share = point(part["fraction"])
-        if abs(share) < _NOTHING:
+        if abs(share) < _TOLD:
+            left_out.append(_called(name))
             continue
         used = percent(busy[name], 2) if name in busy else ""
         time = quantity_cell(spans[name], "s") if name in spans else ""
@@ -418,6 +424,8 @@ def _phases(document: Mapping[str, Any]) -> Table:
         "In a step: as long as the mean GPU of its side is in it; sides beside one another overlap. "
         f"{_START_AND_END} Utilisation: FLOP over dense bf16 peak.{_WAITING if waits else ''}"
     )
+    if left_out:
+        note += f" Under {format_percent(_TOLD)} each: {listed(left_out)}."
     return Table("Where GPU-time goes", columns, rows, "gpu_hours", f"{note}{_logged(document, spans)}")
 
 
