@@ -46,7 +46,7 @@ class _Spot:
     leader: Box | None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Labels:
     """Text on a drawing; each one tries places beside its mark against all marks and text placed before it.
 
@@ -96,7 +96,7 @@ class Labels:
         for (x, y), (right, top) in itertools.pairwise(self._place(*one) for one in points):
             n = max(1, math.ceil(math.hypot((right - x) * PHONE_PX, top - y) / _STEP_PX))
             at = ((x + (right - x) * k / n, y + (top - y) * k / n) for k in range(n + 1))
-            self._lines += [Box(a, -1.0, b - 1.0, 1.0, b + 1.0) for a, b in at]
+            self._lines.extend(Box(a, -1.0, b - 1.0, 1.0, b + 1.0) for a, b in at)
 
     def name(
         self, text: str, x: float, y: float, *, size_px: float = 8.0, is_answer: bool = False, is_needed: bool = False
