@@ -285,14 +285,16 @@ def test_seconds_per_token_are_questioned() -> None:
 
 
 def test_a_pipeline_says_where_it_fills_and_drains() -> None:
-    """Lines stand where the last stage has begun to go backward, and where the first has no forward pass left."""
-    bars = [[0, "forward", 0, 0, 0.0, 1.0], [1, "forward", 0, 0, 1.0, 2.0], [1, "backward", 0, 0, 2.0, 4.0],
-            [0, "backward", 0, 0, 4.0, 6.0], [0, "forward", 1, 0, 6.0, 9.0],
-            [1, "forward", 1, 0, 9.0, 10.0]]  # fmt: skip
+    """Lines stand where every stage goes backward and no long wait is left, and where one has no forward pass left."""
+    first = [["forward", 0, 0.0, 1.0], ["forward", 1, 1.0, 2.0], ["backward", 0, 4.0, 6.0], ["forward", 2, 6.0, 7.0],
+             ["backward", 1, 7.0, 9.0], ["backward", 2, 10.0, 12.0]]  # fmt: skip
+    last = [["forward", 0, 1.0, 2.0], ["backward", 0, 2.0, 4.0], ["forward", 1, 4.0, 5.0], ["backward", 1, 5.0, 7.0],
+            ["forward", 2, 7.0, 8.0], ["backward", 2, 8.0, 10.0]]  # fmt: skip
+    bars = [[stage, kind, at, 0, start, end] for stage, own in enumerate((first, last)) for kind, at, start, end in own]
     drawn = {"bars": bars, "n_stages": 2, "n_pieces": 1, "pipeline_end_s": 12.0, "tail_s": {}}
     layout = timeline_figure(drawn)["layout"]
-    assert [line["x0"] for line in layout["shapes"]] == [4.0, 9.0]
+    assert [line["x0"] for line in layout["shapes"]] == [4.0, 7.0]
     assert [(note["text"], note["x"]) for note in layout["annotations"]] == [
-        ("<b>fills</b>", 2.0), ("<b>steady</b>", 6.5), ("<b>drains</b>", 10.5),
+        ("<b>fills</b>", 2.0), ("<b>steady</b>", 5.5), ("<b>drains</b>", 9.5),
     ]  # fmt: skip
     assert layout["yaxis"]["tickvals"] == [0, 1], "stages alone have names"

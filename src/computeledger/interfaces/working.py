@@ -10,6 +10,7 @@ from typing import Any
 from computeledger.interfaces.view import Tile
 from computeledger.questions.wording import interval_words, point, span, words
 from computeledger.sources import load_sources
+from computeledger.units import GIGA
 
 #: The last entry: what the times of a step rest on.
 BELOW = "facts and factors"
@@ -95,7 +96,7 @@ def _said(one: Mapping[str, Any]) -> dict[str, str]:
 
 
 #: Origins of inputs that somebody states, whose whole numbers keep their digits up to so many.
-_GIVEN, _MOST_IN_FULL = "plan", 1e9
+_GIVEN, _MOST_IN_FULL = "plan", GIGA
 
 
 def _in_full(term: Mapping[str, Any]) -> dict[str, str]:
