@@ -65,8 +65,9 @@ class Progress:
     @property
     def is_over(self) -> bool:
         """Whether to end before the next block: nobody waits, or the outermost loop has had its time and did one."""
-        has_had_its_time = time.monotonic() - self._since_s > self.most_s
-        return self.is_stopped or (has_had_its_time and self.depth == 1 and self.done > 0)
+        if self.is_stopped or self.depth > 1 or self.done == 0 or math.isinf(self.most_s):
+            return self.is_stopped
+        return time.monotonic() - self._since_s > self.most_s
 
     def tell(self, *, is_end: bool = False) -> None:
         """Say how far long work is, to whoever wants to be told: now and then; its end where more was said."""

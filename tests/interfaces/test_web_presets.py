@@ -170,8 +170,8 @@ def test_prices_draw_what_they_tell_before_and_after_and_fold_what_they_do_not(c
     assert told["caption"].endswith("Prices say nothing of batch, margin, utilisation and cache.")
     labels = [tile["label"] for tile in view["tiles"]]
     assert labels[:3] == ["Active parameters", "Total parameters", "At twice the margin"]
-    (folded,) = [table for table in view["tables"] if table["title"].startswith("What prices tell")]
-    assert folded["is_detail"] and [row[-1] for row in folded["rows"]].count("not told") == 4
+    (folded,) = [table for table in view["tables"] if table["title"].startswith("What prices do not tell")]
+    assert folded["is_detail"] and [row[1] for row in folded["rows"]].count("not told") == 4
     assert sum(table["is_detail"] for table in view["tables"]) <= 3
     assert any("genai-prices" in line for line in view["sourced"]), "a picture names the source of its data"
 

@@ -32,7 +32,7 @@ def pareto_figure(document: Mapping[str, Any]) -> Spec:
                   [f"batch {one['batch']:,}" for one in curve], "this layout, every batch",
                   PHASE_COLORS["inference"])]  # fmt: skip
     if document.get("pareto"):
-        front = document["pareto"]
+        front = _not_dearer(document["pareto"], speed, cost)
         texts = [f"{plain(one['layout'])}<br>batch {one['batch']:,}" for one in front]
         data.insert(0, _line([one[speed] for one in front], [one[cost] for one in front], texts,
                              "best layout at each speed", NEUTRAL, "dot"))  # fmt: skip
@@ -48,6 +48,15 @@ def pareto_figure(document: Mapping[str, Any]) -> Spec:
         margin={"l": 8, "r": 12, "t": 56, "b": 48},
     )
     return {"data": data, "layout": layout}
+
+
+def _not_dearer(front: Sequence[Mapping[str, Any]], speed: str, cost: str) -> list[Mapping[str, Any]]:
+    """Points of a front, fastest first, none dearer than a faster one: the front is of speed and throughput."""
+    out: list[Mapping[str, Any]] = []
+    for one in sorted(front, key=lambda each: -float(each[speed])):
+        if not out or one[cost] < out[-1][cost]:
+            out.append(one)
+    return out
 
 
 def _line(x: list[float], y: list[float], texts: list[str], name: str, color: str, dash: str = "solid") -> Spec:

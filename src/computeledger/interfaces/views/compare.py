@@ -33,6 +33,7 @@ from computeledger.interfaces.views.compare_words import (
     paid_ends,
     per,
     shown,
+    sized,
     tiles,
 )
 from computeledger.interfaces.views.display_names import in_names
@@ -74,7 +75,7 @@ def view(answer: Answer, working: bool) -> View:
             f"a GPU-hour without a price of its own is the rent of edition {load_prices().id}",
             "figures are those of `serve` for each offer; --json has them all, --csv a row for each",
         ),
-        notes=tuple(f"{one['label']}: {one['why']}" for one in known if one["why"]),
+        notes=tuple(f"{_fewest_label(one)}: {one['why']}" for one in known if one["why"]),
         overline="compare",
         evidence=None if known[0]["kind"] == "api" else offers_evidence(known[0]),
         sources=_rents(answer),
@@ -93,6 +94,11 @@ def _fleets(answer: Any, found: Sequence[Offered]) -> list[Offered]:
             for one, cost in zip(known, costs, strict=True)
         ]
     )
+
+
+def _fewest_label(one: Offered) -> str:
+    """What a remark of an offer is of: its fewest GPUs."""
+    return str(one["label"]) if one["kind"] == "api" else sized(one["fewest"], one["fewest"]["gpus"])
 
 
 def _workload(answer: Any, known: Sequence[Offered]) -> str:

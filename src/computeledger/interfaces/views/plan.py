@@ -151,7 +151,8 @@ def _depends(drivers: Sequence[Mapping[str, Any]]) -> str:
 
 def _rent(ledger: Ledger) -> str:
     """That the price of a GPU-hour is one number and not in the range, where it is."""
-    prices = {f"{price:.4g}" for one in ledger.phases.values() for price in np.ravel(one.usd / one.gpu_hours)}
+    held = [one for one in ledger.phases.values() if np.all(np.asarray(one.gpu_hours) > 0)]
+    prices = {f"{price:.4g}" for one in held for price in np.ravel(one.usd / one.gpu_hours)}
     if len(prices) != 1 or (price := float(*prices)) <= 0:
         return ""
     return f"The range holds a GPU-hour at {words(price, 'USD')}."

@@ -450,7 +450,10 @@ def _front(document: Mapping[str, Any]) -> Table:
     ]
     columns = ("layout", "GPUs #", *_TIMES, "tokens/s per user #", "tokens/s per GPU #", "output #", "input #")
     answer = "the answer's replica, fully loaded" if "fleet" in document else "the answer"
-    note = f"\u2192 {answer}. None is faster and cheaper (the Pareto front); medians, costs in USD per Mtok."
+    note = (
+        f"\u2192 {answer}. None has more tokens/s for a user and for a GPU (the Pareto front); medians, costs in USD "
+        "per Mtok."
+    )
     return Table(
         f"The best of {document['n_options']} options", columns, rows, "output_tokens_per_s_per_gpu", note,
         strong=(here,), drops=("input", "tokens/s per GPU", "GPUs"), is_detail=True,

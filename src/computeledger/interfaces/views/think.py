@@ -80,7 +80,7 @@ def _surely(document: Mapping[str, Any], best: Mapping[str, Any]) -> tuple[str, 
     misses = f"In {often} it solves less than {target}"
     if sure is None:
         return (f"{misses}; no way surely reaches it.",)
-    return (f"{misses}; {_way(sure)}, does in one of 20 ({_short(sure['usd_per_task'], 'USD')}).",)
+    return (f"{misses}; {_way(sure)}, solves it in 19 of 20 ({_short(sure['usd_per_task'], 'USD')}).",)
 
 
 def _nearly(front: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> tuple[str, ...]:

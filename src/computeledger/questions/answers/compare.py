@@ -373,7 +373,7 @@ def compared(offer: Offer) -> Compared | Refused:
 
 
 #: What a fleet under a promise may do and one under a plain limit is not asked to.
-_TWO_POOLS = "its fewest GPUs prefill and decode in two pools, searched for under percentiles alone"
+_TWO_POOLS = "prefill and decode in two pools, searched for under percentiles alone"
 
 
 def _figures(question: ServeQuestion, term: str) -> tuple[Served, Priced, str] | InputError:
