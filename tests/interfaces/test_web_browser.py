@@ -102,10 +102,12 @@ def test_every_page_loads_and_axe_finds_no_serious_issue(name: str, visit: Any) 
 def test_axe_finds_no_serious_issue_in_any_state(name: str, visit: Any) -> None:
     """In dark: two scenarios side by side, the working of one open, then bad input."""
     page = visit({"claims": "/claims?verdict=fails"}.get(name, f"/{name}"), 1280, "dark")
-    page.locator("#compare").click()
-    page.wait_for_selector("#pinned h2")
-    if page.locator("#pinned .why").count():
-        page.locator("#pinned .why").first.click()
+    if name != "facts":  # it compares nothing
+        page.locator("#compare").click()
+        page.wait_for_selector("#pinned h2")
+    how = page.locator("#pinned .why", has_text="How?")
+    if how.count():
+        how.first.click()
         page.wait_for_selector("#working details[open]")
     assert issues(page, WCAG) == []
     if name == "facts":  # any words may be looked for

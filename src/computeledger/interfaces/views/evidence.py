@@ -37,12 +37,12 @@ _NONE = {
     "AllocateAnswer": "No measurement of such a split exists. The loss laws were fitted by their authors to small "
     "runs, and nobody has trained both sides of a split.",
     "BillAnswer": "Nothing is predicted here: prices are as their sheets state them.",
-    "ChipsAnswer": "Nothing is predicted here: each figure is as its source states it, or marked as an assumption.",
+    "ChipsAnswer": "Each figure is as its source states it, or is marked as an assumption.",
     "ClaimAnswer": "No measurement of the site exists beside the data that are shown.",
     "CostAnswer": "No measurement exists of what an owner pays: prices, power and life of hardware are published or "
     "assumed, each with its source.",
-    "DiffAnswer": "Nothing is predicted here: each figure is as its source states it, or marked as an assumption.",
-    "FactsAnswer": "Nothing is predicted here: each figure is as its source states it, or marked as an assumption.",
+    "DiffAnswer": "Each figure is as its source states it, or is marked as an assumption.",
+    "FactsAnswer": "Each figure is as its source states it, or is marked as an assumption.",
     "FlopSheetAnswer": "No measurement of the run's FLOP exists: the sides below are held against one another.",
     "ForecastAnswer": "No run of that size has been measured. `computeledger frontier backtest` holds such forecasts "
     "against what came.",
@@ -51,14 +51,14 @@ _NONE = {
     "what came.",
     "LabAnswer": "No lab publishes its fleet: what the data name is a lower bound.",
     "LabsAnswer": "No lab publishes its fleet: these are estimates by others, with their intervals.",
-    "ModelAnswer": "Nothing is predicted here: each figure is as its source states it, or marked as an assumption.",
+    "ModelAnswer": "Each figure is as its source states it, or is marked as an assumption.",
     "PriceHistoryAnswer": "Nothing is predicted here: prices are as their sheets state them.",
     "PriceSheetAnswer": "Nothing is predicted here: prices are as their sheets state them.",
     "QualityAnswer": "Nothing was measured beside the published scores: ability is fitted to these.",
     "QualityPriceAnswer": "Nothing was measured beside the published scores and prices that are shown.",
     "RouteAnswer": "As right as the numbers given: see whether the advice stays at the worst you believe.",
     "ScheduleAnswer": "No measurement exists: the days of each step are those given.",
-    "SearchAnswer": "Nothing is predicted here: each figure is as its source states it, or marked as an assumption.",
+    "SearchAnswer": "Each figure is as its source states it, or is marked as an assumption.",
     "SitesAnswer": "No measurement of a site exists beside its data: what is counted here is held against what the "
     "data publish, below.",
     "SourceAnswer": "Nothing is predicted here: this is what the source states.",
