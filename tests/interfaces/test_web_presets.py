@@ -145,9 +145,9 @@ def test_the_example_of_a_route_pays_for_failures_and_says_how_near_the_next_pol
     assert context.startswith("An example until the numbers are yours: the cheapest where a task not completed costs $")
     assert "per completed task, failures included" in view["headline"]
     assert view["tiles"][0]["label"] == "A completed task, failures included"
-    rival = document["rival"]
-    assert rival["usd_per_completed_task"] > document["best"]["usd_per_completed_task"]
-    assert 0.3 < rival["chance_dearer_fraction"] < 0.8 and "Within noise of large up to 3 times" in context
+    alternative = document["alternative"]
+    assert alternative["usd_per_completed_task"] > document["best"]["usd_per_completed_task"]
+    assert 0.3 < alternative["chance_dearer_fraction"] < 0.8 and "Within noise of large up to 3 times" in context
 
 
 def test_prices_draw_what_they_tell_before_and_after_and_fold_what_they_do_not(client: TestClient) -> None:

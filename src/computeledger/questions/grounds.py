@@ -12,26 +12,25 @@ from computeledger.physics.calibration.training import load_all_factors
 from computeledger.workloads.result import Figure, Term, quantity
 
 
+def stated_term(name: str, value: Any, unit: str, origin: str = "figure", ground: str = "") -> dict[str, Any]:
+    """An input of a formula whose value is that of a document: a number, or quantiles with their unit."""
+    return {"name": name, "value": value, "unit": unit, "origin": origin, "ground": ground}
+
+
+def stated_figure(name: str, value: Any, unit: str, formula: str, terms: list[dict[str, Any]]) -> dict[str, Any]:
+    """A figure with its working, whose value is that of a document."""
+    return {"name": name, "value": value, "unit": unit, "formula": formula, "terms": terms}
+
+
 def term_document(term: Term) -> dict[str, Any]:
     """An input of a formula."""
-    return {
-        "name": term.name,
-        "value": quantity(term.value, term.unit),
-        "unit": term.unit,
-        "origin": term.origin,
-        "ground": term.ground,
-    }
+    return stated_term(term.name, quantity(term.value, term.unit), term.unit, term.origin, term.ground)
 
 
 def figure_document(figure: Figure) -> dict[str, Any]:
     """A figure with its working."""
-    return {
-        "name": figure.name,
-        "value": quantity(figure.value, figure.unit),
-        "unit": figure.unit,
-        "formula": figure.formula,
-        "terms": [term_document(term) for term in figure.terms],
-    }
+    terms = [term_document(term) for term in figure.terms]
+    return stated_figure(figure.name, quantity(figure.value, figure.unit), figure.unit, figure.formula, terms)
 
 
 def working_document(figures: Iterable[Figure], price: Mapping[str, Any]) -> list[dict[str, Any]]:

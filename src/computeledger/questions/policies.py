@@ -35,7 +35,7 @@ def route_words(document: Mapping[str, Any]) -> tuple[str, str]:
     cost = f"{words(best['usd_per_completed_task'], 'USD', 2)} per completed task"
     held = ", failures included" if failing else ""
     answer = f"Use {policy_in_full(best['policy'], has_person(document))}: {done} completed{wrong}, {cost}{held}"
-    return answer, " ".join(filter(None, (_why(document), _rival(document))))
+    return answer, " ".join(filter(None, (_why(document), _alternative(document))))
 
 
 def _why(document: Mapping[str, Any]) -> str:
@@ -49,15 +49,16 @@ def _why(document: Mapping[str, Any]) -> str:
     return f"The cheapest that completes at least {floor}, {whose}{free}."
 
 
-def _rival(document: Mapping[str, Any]) -> str:
+def _alternative(document: Mapping[str, Any]) -> str:
     """What other models would cost, and the chance that they cost more, where that is no certainty."""
-    rival = document.get("rival")
-    if rival is None or rival["chance_dearer_fraction"] > _SURE:
+    alternative = document.get("alternative")
+    if alternative is None or alternative["chance_dearer_fraction"] > _SURE:
         return ""
     is_person = has_person(document)
-    chance = words(rival["chance_dearer_fraction"], "fraction", 2)
-    near = f"{policy_in_short(rival['policy'], is_person)} at {words(rival['usd_per_completed_task'], 'USD', 2)}"
-    if rival["chance_dearer_fraction"] > _LIKELY:
+    chance = words(alternative["chance_dearer_fraction"], "fraction", 2)
+    usd = words(alternative["usd_per_completed_task"], "USD", 2)
+    near = f"{policy_in_short(alternative['policy'], is_person)} at {usd}"
+    if alternative["chance_dearer_fraction"] > _LIKELY:
         return f"Cheaper than {near} with a chance of {chance}."
     return f"Within noise of {near}: cheaper with a chance of {chance}."
 

@@ -20,8 +20,8 @@ from computeledger.questions.wording import (
 )
 from computeledger.units import format_usd
 
-#: Height of a phase's row, three lines of words and its bar, and of the axis below; parts of RL that are named.
-_MONEY_PX, _AXIS_PX, _NAMED = 88, 26, 2
+#: Height of a phase's row (three lines of words, a bar), also on paper, and of the axis; parts of RL that are named.
+_MONEY_PX, _PAPER_PX, _AXIS_PX, _NAMED = 88, 72, 26, 2
 #: Letters of a line that a phone has room for.
 _LINE = 46
 
@@ -63,6 +63,7 @@ def money_figure(document: Mapping[str, Any], ledger: Ledger) -> Spec:
         xaxis=_usd_axis(1.05 * max(high for *_, high in ends)),
         yaxis={"range": [-0.5, len(rows) - 0.4], **parts.ROWS},
         margin={"l": 8, "r": 12, "t": 4, "b": _AXIS_PX + 4},
+        meta={"paper": _PAPER_PX * len(rows) + 8 + _AXIS_PX},  # where the answer shares the sheet
     )
     return {"data": data, "layout": layout}
 

@@ -114,11 +114,11 @@ def _labels(
     """The answer in words, and names of models where no other mark lies on them."""
     labels = Labels(xs, ys, _HEIGHT_PX - _MARGIN_PX)
     price, size = math.log10(asked[0]), asked[1]
-    low, middle, high = (math.log10(point(size, end)) for end in ("p05", "p50", "p95"))
+    low, median, high = (math.log10(point(size, end)) for end in ("p05", "p50", "p95"))
     places = {one: (math.log10(one.usd_per_mtok_input), math.log10(one.n_params_active)) for one in sold}
     for place in places.values():
         labels.mark(*place)
-    labels.mark(price, middle, _ASKED_PX)
+    labels.mark(price, median, _ASKED_PX)
     labels.bar(price, low, high)
     labels.line([(math.log10(one), math.log10(point(value))) for one, value in line])
     labels.name(f"this price: {figure_words(size, 'params')}", price, high, is_answer=True, is_needed=True)

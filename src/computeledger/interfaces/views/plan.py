@@ -379,8 +379,8 @@ def _plots(document: Mapping[str, Any], ledger: Ledger) -> tuple[Plot, ...]:
     found = []
     if ledger.phases:
         found.append(
-            Plot("money", "Where the dollars go", "Median and 90 % interval of each phase's cost, its share of the "
-                 "total, the GPU-hours that it buys, and what these do. Staff, data and failed runs are not in it.",
+            Plot("money", "Where the dollars go", "Median and 90 % interval of each phase's cost, its share and "
+                 "GPU-hours. Staff, data and failed runs are not in it.",
                  money_figure(document, ledger), "usd")
         )  # fmt: skip
     if len(document["shares"]["flop"]) > 1:
@@ -398,19 +398,17 @@ def _plots(document: Mapping[str, Any], ledger: Ledger) -> tuple[Plot, ...]:
                           "prompts wait for.", plots.bounds_figure(ledger), "utilization_fraction",
                           is_detail=True))  # fmt: skip
     if "inference" in ledger.phases and ledger.phases["inference"].curves:
-        found.append(Plot("speed", "What speed costs", "Each engine over its batches; the ring is the batch in use."
-                          + _PARTED * ("prefill_layout" in ledger.plan.sections["inference"].values),
+        is_parted = "prefill_layout" in ledger.plan.sections["inference"].values
+        found.append(Plot("speed", "What speed costs", _PARTED if is_parted else _TOGETHER,
                           plots.speed_figure(ledger), "busy_gpu_hours", is_wide=True, is_detail=True))  # fmt: skip
     if "income" in document:
         found += income_plots(document["income"])
     return tuple(found)
 
 
-#: Why tokens of a plan that parts prefill from decoding cost less than on Serve.
-_PARTED = (
-    " Cheaper than Serve shows for this model: here prompts run on GPUs of their own, and decoding spreads its experts "
-    "over many GPUs at a large batch; on Serve a few GPUs do both, in vLLM as usually tuned."
-)
+#: What the curve of speed shows; where a plan parts prefill from decoding, why its tokens cost less than on Serve.
+_TOGETHER = "Each engine over its batches; the ring is the batch in use."
+_PARTED = "Ring: the batch in use. Cheaper than on Serve: prompts have GPUs of their own, experts many."
 #: Figures of a phase that its name in the document does not say plainly.
 _DETAILS = {
     "mfu_fraction": "MFU, attention counted", "hfu_fraction": "HFU, recompute counted", "step_s": "step time",

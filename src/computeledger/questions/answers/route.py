@@ -131,18 +131,18 @@ class RouteAnswer(Answer):
         settings, out = self.case.settings, self.outcome
         return out.s_per_task * settings.usd_per_hour / HOUR_S, (1 - out.success_fraction) * settings.failure_usd
 
-    def _rival(self) -> dict[str, Any] | None:
+    def _alternative(self) -> dict[str, Any] | None:
         """The next cheapest policy of other models that completes enough, and the chance that it is dearer."""
         best, rows, least = self.policies[0], self.policies, self.least_success_fraction
         near = [row for row in rows if chain(row.policy) != chain(best.policy) and row.success_fraction >= least - 1e-9]
         if not near:
             return None
-        rival = min(near, key=lambda row: row.usd_per_completed_task)
-        drawn = (one.interval.usd_per_completed_task for one in (best, rival))
+        alternative = min(near, key=lambda row: row.usd_per_completed_task)
+        drawn = (one.interval.usd_per_completed_task for one in (best, alternative))
         dearer = np.subtract(*drawn) < 0
         return {
-            "policy": rival.policy,
-            "usd_per_completed_task": rival.usd_per_completed_task,
+            "policy": alternative.policy,
+            "usd_per_completed_task": alternative.usd_per_completed_task,
             "chance_dearer_fraction": float(np.mean(dearer)),
         }
 
@@ -165,7 +165,7 @@ class RouteAnswer(Answer):
         rows = [document(one) for one in self.policies]
         found = {
             "best": rows[0], "cheapest_without_a_floor": rows[listed.index(best_policy(out))],
-            "rival": self._rival(),
+            "alternative": self._alternative(),
             "options": sorted(rows, key=lambda row: row["usd_per_completed_task"]),
             "policies_compared": len(out.policies),
             "best_of": {kind: rows[listed.index(place)]["policy"] for kind, place in _bests(out, singles).items()},

@@ -18,6 +18,8 @@ from computeledger.economics.thinking.choice import (
     known_levels,
     length_sources,
 )
+from computeledger.questions.grounds import stated_figure as _figure
+from computeledger.questions.grounds import stated_term as _term
 from computeledger.sources import load_sources
 from computeledger.units import format_si
 
@@ -197,11 +199,3 @@ def _floor(level: Level, asked: Tasks) -> tuple[str, str]:
 
 def _range(way: Way) -> dict[str, Any]:
     return {"p05": way.low, "p50": way.success, "p95": way.high, "unit": ""}
-
-
-def _figure(name: str, value: Any, unit: str, formula: str, terms: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"name": name, "value": value, "unit": unit, "formula": formula, "terms": terms}
-
-
-def _term(name: str, value: Any, unit: str, origin: str = "figure", ground: str = "") -> dict[str, Any]:
-    return {"name": name, "value": value, "unit": unit, "origin": origin, "ground": ground}

@@ -8,6 +8,8 @@ from typing import Any
 
 from computeledger.facts.load import load_accelerator
 from computeledger.frontier.narrowing import Narrowing
+from computeledger.questions.grounds import stated_figure as _figure
+from computeledger.questions.grounds import stated_term as _term
 from computeledger.questions.grounds import term_document
 from computeledger.questions.sheet import SheetQuestion
 from computeledger.units import HOUR_S
@@ -68,14 +70,6 @@ def sheet_working(
                 "how far the 90 % range of active parameters reaches either way: sqrt(high / low)",
                 widths),
     ]  # fmt: skip
-
-
-def _figure(name: str, value: Any, unit: str, formula: str, terms: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"name": name, "value": value, "unit": unit, "formula": formula, "terms": terms}
-
-
-def _term(name: str, value: Any, unit: str, origin: str = "figure", ground: str = "") -> dict[str, Any]:
-    return {"name": name, "value": value, "unit": unit, "origin": origin, "ground": ground}
 
 
 def _width(interval: Mapping[str, float]) -> float:
