@@ -305,8 +305,7 @@ def _kinds(parent: type[Answer]) -> list[type[Answer]]:
 
 #: Keys of a document that it has where its question asks for them, or where there is something to say.
 _AT_TIMES = {
-    "anchor", "n_params_active_if_listed_at_release", "pareto", "price_date", "probability", "probability_by",
-    "remarks", "traffic", "working",
+    "anchor", "pareto", "price_date", "probability", "probability_by", "remarks", "traffic", "working",
 }  # fmt: skip
 
 

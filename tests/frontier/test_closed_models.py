@@ -154,13 +154,24 @@ def test_scores_say_flop_and_little_of_parameters() -> None:
 
 
 def test_prices_of_the_launch_are_read_as_such() -> None:
-    """Measured 2026-11-24, 11 open models: x2.21 where launch prices are taken for today's, x1.43 dated; all held."""
+    """Measured 2026-11-29, 11 open models: x1.83 where launch prices are taken for today's, x1.36 dated; all held."""
     undated, dated = (launch_trials(one) for one in (False, True))
     assert sum(one.held for one in dated) >= len(dated) - 1 >= 9
     errors = [float(np.median([math.log(one.error_ratio) for one in found])) for found in (undated, dated)]
     assert errors[1] < math.log(1.6) and errors[1] < 0.6 * errors[0]
     plain, told = (Scraps(usd_per_mtok=(1.0, 4.0), price_date=day) for day in (None, MARKET_DATE))
     assert infer(plain).quantiles["n_params_active"] == pytest.approx(infer(told).quantiles["n_params_active"])
+
+
+def test_a_list_price_is_of_the_release_where_no_day_is_given() -> None:
+    asked = {"price": "3/15", "date": "2025-02-24"}
+    silent, told = cl.sheet(**asked), cl.sheet(**asked, price_date="2025-02-24")
+    assert silent.n_params_active == told.n_params_active
+    assert silent.n_params_active.p50 < cl.sheet(**asked, price_date=MARKET_DATE).n_params_active.p50
+    days = [cl.sheet(**one).to_dict().get("price_date") for one in (asked, {"price": "3/15"}, {"date": "2025-02-24"})]
+    assert days == ["2025-02-24", MARKET_DATE, None]
+    assert cl.sheet(price="3/15", date="2026-12-01").to_dict()["price_date"] == MARKET_DATE
+    assert "on 2025-02-24" not in silent.view().headline and "its release, 2025-02-24" in str(silent.to_dict())
 
 
 def test_sheet_and_invert_agree_on_what_a_price_says() -> None:

@@ -124,5 +124,6 @@ def _labels(
     labels.name(f"this price: {figure_words(size, 'params')}", price, high, is_answer=True, is_needed=True)
     for one, place in places.items():
         if one.is_named:
-            labels.name(one.name, *place)
+            is_under = math.isclose(place[0], price) and low <= place[1] <= high
+            labels.name(one.name, *place, size_px=_ASKED_PX if is_under else 8.0)
     return labels.notes

@@ -30,10 +30,10 @@ from computeledger.questions.wording import figure_words, headline_words, interv
 _NAMES = {
     "n_params_active": ("Active parameters", "params"),
     "n_params_total": ("Total parameters", "params"),
-    "tokens": ("Pretraining tokens", "tokens"),
+    "tokens": ("Pretraining tokens", ""),
     "training_usd": ("Cost of the run", "USD"),
     "training_flop": ("Pretraining", "FLOP"),
-    "gpu_hours": ("GPU-hours", "GPU-hours"),
+    "gpu_hours": ("GPU-hours", ""),
 }
 #: What the law of a clue was fitted on.
 _SOURCES = {
@@ -44,12 +44,12 @@ _SOURCES = {
 }
 #: A probability below it is printed as less than it.
 _LEAST = 1e-3
+#: From so many times its low end on, the high end of a 90 % range says that a figure is hardly known.
+_HARDLY = 100.0
 #: Below it clues disagree.
 _SURE = 0.1
 _COLUMNS = ("clue", "as given", "says alone #", "all others say #", "chance of such a gap #")
 _CAPTION = "Each clue is taken with the release date, where that is known."
-#: Share of a range's width on a scale of ratios from which on a clue narrows it little.
-_LITTLE = 0.8
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
            "November", "December")  # fmt: skip
 #: Clues in the order in which a sentence names them: the others stand between.
@@ -69,9 +69,9 @@ def view(answer: ClosedModelAnswer, working: bool) -> View:
         main="n_params_active",
         evidence=sheet_evidence(found),
         headline=headline_words(f"A closed model{_told_by(found['clues'])}", size, active, "params"),
-        context=_told(found),
+        context=_told(answer, found),
         tiles=tuple(_tile(found, key) for key in _NAMES),
-        plots=(Plot("active", "Active parameters by each clue, and by all", _CAPTION, figure, "clues"),),
+        plots=(Plot("active", "Active parameters by clue", _CAPTION, figure, "clues"),),
         tables=(
             *_published(found), _clues(found), *_by_price(answer),
             *([_narrowing(found)] if found["would_narrow"] else []),
@@ -94,18 +94,18 @@ def _sources(found: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(key for one in found["clues"] for key in _SOURCES.get(one["clue"], ())))
 
 
-def _told(found: Mapping[str, Any]) -> str:
-    """The truth where it is known, whether the clues agree, and what would narrow the answer most."""
-    agree = _context(found) if len(found["clues"]) > 1 else ""
-    return " ".join(part for part in (_truth(found), agree, _dated(found), _narrowest(found)) if part)
+def _told(answer: ClosedModelAnswer, found: Mapping[str, Any]) -> str:
+    """The truth where it is known, and whether the clues agree, or what *Prices* says of a price alone."""
+    agree = _context(found) if len(found["clues"]) > 1 else _beside(answer)
+    return " ".join(part for part in (_truth(found), agree) if part)
 
 
-def _dated(found: Mapping[str, Any]) -> str:
-    """Of which day its prices are taken to be, and what they would say if they were those of its release."""
-    if (then := found.get("n_params_active_if_listed_at_release")) is None:
+def _beside(answer: ClosedModelAnswer) -> str:
+    """What the page for a price alone says of it."""
+    if answer.by_price is None:
         return ""
-    size = figure_words(then, "params")
-    return f"Its prices are taken as of {found['price_date']}; as of its release they would say {size}."
+    said = figure_words(asdict(answer.by_price[0]), "params")
+    return f"Prices, made for a price alone, says {said}: it reads it off a line through open models."
 
 
 def _by_price(answer: ClosedModelAnswer) -> tuple[Table, ...]:
@@ -126,7 +126,8 @@ def by_price_table(by_prices: Quantity, by_sheet: Quantity) -> Table:
 def _told_by(clues: Sequence[Mapping[str, Any]]) -> str:
     """The clues, as they were given: the price first, the date last."""
     ordered = sorted(clues, key=lambda one: (one["clue"] != _FIRST, one["clue"] == _LAST))
-    said = ", ".join(_clue_words(one["clue"], one["said"]) for one in ordered)
+    day = f" on {ordered[-1]['said']}"
+    said = ", ".join(_clue_words(one["clue"], one["said"].removesuffix(day)) for one in ordered)
     return f" {said}" if ordered[0]["clue"] in (_FIRST, _LAST) else f", {said}"
 
 
@@ -168,25 +169,6 @@ def _context(found: Mapping[str, Any]) -> str:
     if worst["agreement_probability"] >= _SURE:
         return f"The clues agree: the {worst['clue']} alone says {alone}, the others {others}."
     return f"The clues disagree: {_sides(found['clues'], worst)}; {size} is a compromise."
-
-
-def _narrowest(found: Mapping[str, Any]) -> str:
-    """Which clue that is still missing would narrow the answer most, or that none would."""
-    if not found["would_narrow"]:
-        return ""
-    best = found["would_narrow"][0]
-    now, then = _width(found["n_params_active"]), best["n_params_active_width_ratio"]
-    if math.log(then) < _LITTLE * math.log(now):
-        return f"Its {best['clue']} would narrow it most: to {_factor(then)} either way, now {_factor(now)}."
-    others = [one for one in found["would_narrow"] if one["clue"] != "training FLOP"]
-    run = min(others, key=lambda one: float(one["training_flop_width_ratio"]), default=best)
-    now, then = _width(found["training_flop"]), run["training_flop_width_ratio"]
-    if math.log(then) >= _LITTLE * math.log(now):
-        return "No further clue would narrow it much."
-    return (
-        f"No further clue narrows the size much; its {run['clue']} would narrow the run's FLOP most: to "
-        f"{_factor(then)} either way, now {_factor(now)}."
-    )
 
 
 def _truth(found: Mapping[str, Any]) -> str:
@@ -239,8 +221,12 @@ def _chance(probability: float) -> str:
 
 
 def _tile(found: Mapping[str, Any], key: str) -> Tile:
+    """A figure with its range, or the range with what little is known inside it."""
     label, unit = _NAMES[key]
-    return Tile(label, figure_words(found[key], unit), interval_words(found[key], unit), point(found[key]), key)
+    shown, ends = figure_words(found[key], unit), interval_words(found[key], unit)
+    if _width(found[key]) < _HARDLY:
+        return Tile(label, shown, ends, point(found[key]), key)
+    return Tile(label, ends, f"hardly known; median {shown}", point(found[key]), key)
 
 
 def _clues(found: Mapping[str, Any]) -> Table:
@@ -249,10 +235,9 @@ def _clues(found: Mapping[str, Any]) -> Table:
         "of them right"
     )
     if len(found["clues"]) > 1 and any(one["clue"] == "price" for one in found["clues"]):
-        note += (
-            "; a price is two figures, and its chance counts how they stand to each other too: two clues may see one "
-            "gap with different chances"
-        )
+        note += "; that of a price counts its ratio of output to input too"
+    if "price_date" in found:
+        note += f"; the price counts as of {found['price_date']}"
     if found["conflicts"]:
         note += (
             f"; a clue is in conflict where a gap so wide is rarer than {percent(CONFLICT)} and where all clues "
@@ -265,19 +250,19 @@ def _clues(found: Mapping[str, Any]) -> Table:
 def _narrowing(found: Mapping[str, Any]) -> Table:
     active, flop = (_width(found[key]) for key in ("n_params_active", "training_flop"))
     note = (
-        "how far the 90 % range reaches either way, if the clue came as the others expect it and were right; the best "
-        "first"
+        "how many times too large or too small the figure may be (90 %), if the clue came as the others expect it; "
+        "the best first"
     )
     now = [["the clues at hand", _factor(active), _factor(flop)]]
     keys = ("n_params_active_width_ratio", "training_flop_width_ratio")
     rows = [[one["clue"], *(_factor(one[key]) for key in keys)] for one in found["would_narrow"]]
-    columns = ("with", "active parameters #", "pretraining FLOP #")
+    columns = ("with", "active parameters, off by up to #", "pretraining FLOP, off by up to #")
     return Table("What another clue would narrow", columns, now + rows, "narrowing", note, is_detail=True)
 
 
 def _factor(width: float) -> str:
     """How far a range reaches either way, by how many times its high end is the low one."""
-    return f"a factor of {math.sqrt(width):.2g}"
+    return f"{math.sqrt(width):.2g} times"
 
 
 def _width(interval: Mapping[str, float]) -> float:
@@ -287,7 +272,7 @@ def _width(interval: Mapping[str, float]) -> float:
 def _row(one: Mapping[str, Any]) -> list[str | Cell]:
     return [
         Cell(one["clue"], below="CONFLICT" if one["conflicts"] else ""),
-        one["said"],
+        one["said"].partition(" on ")[0],
         quantity_cell(one["n_params_active_alone"], "params"),
         quantity_cell(one["n_params_active_without"], "params"),
         _chance(one["agreement_probability"]),

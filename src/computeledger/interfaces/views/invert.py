@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
-from urllib.parse import quote
 
 from computeledger.interfaces.plots import palette
 from computeledger.interfaces.plots.bars import bars_figure
@@ -109,14 +108,14 @@ def _is_usual(answer: InvertAnswer) -> bool:
 
 
 def _context(answer: InvertAnswer, document: Mapping[str, Any]) -> str:
-    """What the size rests on, and why *Sheet* says another one."""
+    """What the size rests on, and where more clues are taken."""
     if not _is_usual(answer):
         return f"That holds if it is sold at {answer.clues.premium_ratio:.2g} times the open market's price."
-    usual = f"At twice the open market's margin it is {words(_at_twice(document), 'params', 2)}."
-    if answer.by_sheet is None:
-        return usual
-    said = figure_words(asdict(answer.by_sheet.n_params_active), "params")
-    return f"{usual} Use this where a price is all you know, and Sheet ({said} by the price) with any other clue."
+    wider = words(_at_twice(document), "params", 2)
+    return (
+        f"If it is sold at today's margin of open models; at twice that margin it is {wider}. Sheet adds its release "
+        "date, speed and scores."
+    )
 
 
 def _nearest(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -133,7 +132,7 @@ def _at_twice(document: Mapping[str, Any]) -> float:
 
 def _tiles(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Tile, ...]:
     """The sizes, what a wider margin makes of them, and the open model that is sold nearest to the price."""
-    active = with_interval(Tile(_NAMES[_MAIN][0], "", key=_MAIN, also=_sheet_link(answer)), document[_MAIN], "params")
+    active = with_interval(Tile(_NAMES[_MAIN][0], "", key=_MAIN), document[_MAIN], "params")
     sizes = (active, _total(answer, document))
     if not _is_usual(answer):
         return sizes
@@ -156,16 +155,6 @@ def _total(answer: InvertAnswer, document: Mapping[str, Any]) -> Tile:
     if total is None:
         return with_interval(Tile(label, "", key="n_params_total"), document["n_params_total"], unit)
     return with_interval(Tile(label, "", key="total_parameters_by_sheet"), asdict(total), unit)
-
-
-def _sheet_link(answer: InvertAnswer) -> tuple[str, str] | None:
-    """What Sheet says of the same price, and where it takes more clues."""
-    if answer.by_sheet is None:
-        return None
-    said = figure_words(asdict(answer.by_sheet.n_params_active), "params")
-    rates = answer.sheet.rates
-    price = f"{rates['input'].base}/{rates['output'].base}"
-    return (f"{said} in Sheet", f"/sheet?price={quote(price)}&speed=&date=")
 
 
 def _two_ways(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Table, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.economics.quality.drift import MARKET_DATE
 from computeledger.facts.load import accelerator_ids, load_accelerator
 from computeledger.fields import Field, fields_of
 from computeledger.interfaces.web.ask import ask_question
@@ -22,7 +21,7 @@ def _unknown(one: Field) -> dict[str, str]:
 
 _LOOKS: Mapping[str, Mapping[str, Any]] = {
     "price": {"default": "3/15", "help": "Input and output, USD per million tokens."},
-    "price_date": {"help": "", "blank": MARKET_DATE},
+    "price_date": {"help": "", "blank": "the release"},
     "premium": {"unit": "x", "help": "Over the open market's price, such as 1.5..6."},
     "speed": {"default": "80", "help": "Of one user."},
     "date": {"default": "2025-02-24", "help": ""},

@@ -325,13 +325,13 @@ def _not_identified(inverted: Inversion) -> list[str]:
 
 
 def _ratio_words(found: PriceEvidence) -> str:
-    """What the ratio of output to input price tells: nothing of the size, something of the sparsity."""
+    """What the ratio of output to input price tells: nothing alone, the sparsity beside a price of input."""
     fit = fit_sizes(shipped_points())
     active, total = (_RATIO_TRIED ** float(slopes[2]) for slopes in (fit.active, fit.total))
     return (
-        f"how many times dearer output is than input says nothing of a model's size (of {found.n_models} models it "
-        f"explains {100 * found.ratio_r2:.1f} %), but something of its sparsity: {_RATIO_TRIED:g} times the ratio "
-        f"means {active:.2g} times the active and {total:.2g} times the total parameters"
+        f"the ratio of output to input price alone tells no size (it explains {100 * found.ratio_r2:.1f} % of that of "
+        f"{found.n_models} models); at the same input price, {_RATIO_TRIED:g} times the ratio means a sparser model: "
+        f"{active:.2g} times the active and {total:.2g} times the total parameters"
     )
 
 
