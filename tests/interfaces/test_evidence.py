@@ -47,7 +47,12 @@ def test_a_serving_answer_names_three_measurements_with_what_is_predicted_of_eac
     assert view.evidence is not None
     alike = document["measured_alike"]
     speed, text = alike["by"]["tpot"], view.evidence.text
-    assert f"time per token within {words(speed['median_abs_error'], 'fraction', 2)} in half of {speed['n']:,}" in text
+    assert speed["n"] < 8 <= alike["steps"]["n"]  # too few times per token: with all rates
+    within = words(alike["steps"]["median_abs_error"], "fraction", 2)
+    assert text.startswith(f"Speed within ±{within} in half of the cases; its 90\u00a0% range held ")
+    assert f"held {percent(alike['steps']['coverage_90'])} of {alike['steps']['n']} speeds measured like it." in text
+    within = words(speed["median_abs_error"], "fraction", 2)
+    assert f"time per token within {within} in half of {speed['n']} figures (90" in view.evidence.details
     assert [row[-1].href for row in view.evidence.tables[0].rows if isinstance(row[-1], Cell)] == [
         one["url"] for one in near
     ]
@@ -60,8 +65,8 @@ def test_the_verdict_comes_of_the_interval_and_of_what_was_measured() -> None:
     cost, alike = answer.to_dict()["usd_per_mtok_output"], answer.to_dict()["measured_alike"]
     text = answer.view().evidence.text
     factor = (cost["p95"] / cost["p05"]) ** 0.5
-    assert text.startswith(f"Trust the cost to a factor of {factor:.2g} in nine of ten cases, the speed to ±")
-    assert f"±{alike['tpot']:.0%}".replace("%", "\u00a0%") in text and "do not rely on the time to first" in text
+    assert f"Trust the cost to a factor of {factor:.2g} in nine of ten cases; do not rely on the time to first" in text
+    assert text.startswith(f"Speed within ±{alike['tpot']:.0%}".replace("%", "\u00a0%"))
     asked = {"model": "llama-3.1-8b", "precision": "gguf-q4_k_m", "backend": "llama.cpp", "batch": 1, "samples": 64}
     answer = cl.serve(system="1xa100-sxm4-80gb", layout="tp1", **asked)
     held = answer.to_dict()["measured_alike"]["steps"]["coverage_90"]
@@ -76,7 +81,10 @@ def test_an_answer_leads_with_the_side_to_which_its_own_engine_was_off() -> None
     shares = sorted(1 - one["p50"] / one["measured"] for one in alike["nearest"])
     assert shares[0] > 0 and {one["engine"] for one in alike["nearest"]} == {"vllm"}
     low, high = (percent(one, 2).removesuffix("\u00a0%") for one in (shares[0], shares[-1]))
-    assert text.startswith(f"Expect it {low} to {high}\u00a0% slower than predicted, as the nearest 3 measured with")
+    speed = alike["by"]["tpot"]
+    assert speed["coverage_90"] == 1.0
+    assert text.startswith(f"Likely {low} to {high}\u00a0% too fast; its 90\u00a0% range held all {speed['n']} speeds")
+    assert "nearest 3 measured with vLLM, below, were all slower than predicted" in answer.view().evidence.details
     assert "±" not in text
 
 

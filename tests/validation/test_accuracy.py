@@ -128,7 +128,7 @@ def test_an_answer_counts_the_figures_that_its_slice_lists(backend: str, tmp_pat
     alike = answer.to_dict()["measured_alike"]
     evidence = answer.view().evidence
     assert evidence is not None
-    assert all(f"in half of {one['n']:,} figures" in evidence.text for one in alike["by"].values())
+    assert all(f"in half of {one['n']:,} figures" in evidence.details for one in alike["by"].values())
     done = call(main, [*shlex.split(evidence.command)[1:], "--json"], tmp_path)
     assert done.returncode == 0, done.stderr
     listed = json.loads(done.stdout)

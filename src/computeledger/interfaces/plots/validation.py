@@ -98,6 +98,8 @@ def _lead(comparison: Comparison, one: Deviation) -> str:
 
 #: Ticks of an axis, at most.
 _MOST_TICKS = 4
+#: Decades of an axis from which on not each has a tick.
+_MOST_DECADES = 6
 #: Decades from which on an axis of times has ticks that lie evenly, in seconds, instead of whole minutes.
 _WIDE_AXIS = 4.0
 
@@ -108,10 +110,10 @@ def _even_seconds(axis: Spec) -> Spec:
     Examples
     --------
     >>> [text.replace(chr(160), " ") for text in _even_seconds({"range": [-2.4, 3.5]})["ticktext"]]
-    ['10 ms', '1 s', '100 s']
+    ['10 ms', '100 ms', '1 s', '10 s', '100 s', '1000 s']
     """
     low, high = axis["range"]
-    step = math.ceil((high - low) / _MOST_TICKS)
+    step = math.ceil((high - low) / _MOST_DECADES)
     powers = range(step * math.ceil(low / step), math.floor(high) + 1, step)
     said = [f"{10.0**one:g}\u00a0s" if one >= 0 else f"{10.0 ** (one + 3):g}\u00a0ms" for one in powers]
     return axis | {"tickvals": [10.0**one for one in powers], "ticktext": said}

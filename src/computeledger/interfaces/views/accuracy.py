@@ -22,7 +22,7 @@ from computeledger.questions.answers.accuracy import (
     answer_accuracy,
     errors_by_workload,
 )
-from computeledger.questions.wording import accuracy_slice, headline_words, listed, percent
+from computeledger.questions.wording import accuracy_slice, headline_words, listed, percent, short_model
 from computeledger.units import format_count
 from computeledger.validation.accuracy.table import FEWEST_TIMES, Errors, comparison_of, kinds_of
 from computeledger.validation.compare import Comparison, comparison_document
@@ -56,7 +56,7 @@ _MEANING = (
 )
 _CAPTION = (
     "On the line a prediction is right; in the grey band it is within the usual 90 % range. Every dot was left out of "
-    "the fit that predicts it."
+    "the fit that predicts it; press one for its source."
 )
 _SAME = "Drawn in the same way: on the line a prediction is right."
 _CLASSES = (
@@ -92,6 +92,8 @@ _GROUP = 8
 _FEWEST_CLASSES = 2
 _TITLES = {"rl": "RL", "local": "local engines"}
 _SAID = {"rl": "RL", "local": "Local engines"}
+#: What follows a share.
+_PERCENT = "\u00a0%"
 #: A narrower interval than this is none: the quantity is counted, not predicted.
 _EXACT = 1.005
 #: One whose ends are further apart is told as a factor: a percentage would say little.
@@ -118,14 +120,14 @@ def view(answer: AccuracyAnswer, working: bool) -> View:
             f"{whose.get(question.workload, '')}{left}",
             f"{format_count(n, 'figure')} of {format_count(document['n_sources'], 'source')}",
         ),
-        headline=_headline_of_all(document) if is_overview else _headline(question.workload, document, quantities),
-        context=_context_of_all(answer, document) if is_overview else _context(document, quantities, left),
+        headline=_headline_of_all(document) if is_overview else _headline(question, document, quantities),
+        context=_context_of_all(document) if is_overview else _context(document, quantities, left),
         notes=(_MEANING, *([_peer_words(*peer)] if peer else [])),
         tiles=_tiles_of_all(document) if is_overview else tuple(_tile(document, name) for name in quantities[:4]),
         tile_heading="typical error",
         plots=(*_plots(answer, document, quantities), *([_peer_plot(*peer)] if peer else []), *_by_class(answer)),
         tables=(
-            *((_of_all(document),) if is_overview else ()),
+            *((_of_all(answer, document),) if is_overview else ()),
             replace(_all(document, quantities, "Serving in detail" if is_overview else "All"), is_detail=is_overview),
             *([_beside(*peer, is_short=_is_usual(answer))] if peer else []),
             *_slices(answer),
@@ -145,21 +147,35 @@ def _is_overview(question: AccuracyQuestion) -> bool:
 def _headline_of_all(document: Document) -> str:
     errors = document["by_workload"]
     return headline_words(
-        "Median error",
-        ", ".join(f"\u00b1{percent(errors[name]['median_abs_error'], 2)} {_TIMES[name][0]}" for name in _FIRST),
+        "Typical error",
+        ", ".join(f"{percent(errors[name]['median_abs_error'], 2)} {_TIMES[name][0]}" for name in _FIRST),
     )
 
 
-def _context_of_all(answer: AccuracyAnswer, document: Document) -> str:
-    """Of how many figures that is told, as the start page counts them, and what intervals hold, of all and at worst."""
+def _context_of_all(document: Document) -> str:
+    """Of how many figures that is told, as the start page counts them, what ranges hold, and another tool's error."""
     errors = document["by_workload"]
     held = sorted(errors[name]["coverage_90"] for name in (*COUNTED, "first_token"))
-    return (
-        f"Half of {document['n_times']:,} times and {errors['first_token']['n']:,} first tokens, left out of the "
-        f"fit, lie within it; {percent(held[0], 2)} to {percent(held[-1], 2)} in their 90\u00a0% range, of local "
-        f"engines {percent(errors['local_token']['coverage_90'], 2)}. Worst group of {_GROUP} figures or more below: "
-        f"{_worst_group(answer)}."
+    low, high = (percent(one, 2) for one in (held[0], held[-1]))
+    local = percent(errors["local_token"]["coverage_90"], 2)
+    said = (
+        f"Each of {document['n_times']:,} published times and {errors['first_token']['n']:,} first tokens was "
+        f"predicted unseen; half came out closer. Their 90\u00a0% ranges held {low.removesuffix(_PERCENT)} to {high}, "
+        f"those of local engines {local}."
     )
+    return f"{said}{_beside_words(document)}"
+
+
+def _beside_words(document: Document) -> str:
+    """Errors of another tool and ours of the time per token, where both answer."""
+    for tool, peer in document["peers"].items():
+        one = _quantities(peer).get("tpot")
+        if one is not None:
+            ours, theirs = (percent(one[whose]["median_abs_error"], 2) for whose in ("ours", "theirs"))
+            return (
+                f" On the {one['n']:,} times per token that {tool} answers too, it is {theirs} off, this tool {ours}."
+            )
+    return ""
 
 
 def _worst_group(answer: AccuracyAnswer) -> str:
@@ -188,7 +204,7 @@ def _detail(workload: str) -> tuple[str, str] | None:
     return (_DETAILS[workload], workload_address(workload)) if workload in _DETAILS else None
 
 
-def _of_all(document: Document) -> Table:
+def _of_all(answer: AccuracyAnswer, document: Document) -> Table:
     """What is promised of each time that answers are made of."""
     rows: list[list[str | Cell]] = [
         [
@@ -201,9 +217,10 @@ def _of_all(document: Document) -> Table:
     columns = ("time of", "measured #", "typical error #", "bad case #", "90 % range holds #", "range, either way #")
     note = (
         "typical: half of the figures lie within it; bad case: nine of ten; a token: times per output token and rates "
-        "that tell of them"
+        f"that tell of them; of the groups of {_GROUP} figures or more below, the fewest lie in their range of "
+        f"{_worst_group(answer)}"
     )
-    return Table("How far off, by what is asked", columns, rows, note=note)
+    return Table("How far off, by what is asked", columns, rows, note=note, is_detail=True)
 
 
 def _all(document: Document, quantities: list[str], title: str) -> Table:
@@ -253,28 +270,38 @@ def _told(quantities: list[str]) -> list[str]:
     return [name for name in ("tpot", "ttft") if name in quantities] or quantities[:1]
 
 
-def _headline(workload: str, document: Document, quantities: list[str]) -> str:
-    """How far off answers are, typically and in bad cases."""
-    said = [f"{quantity_words(name)} {_within(document[name])}" for name in _told(quantities)]
-    return headline_words(_SAID.get(workload, workload.capitalize()), "; ".join(said))
+def _headline(question: AccuracyQuestion, document: Document, quantities: list[str]) -> str:
+    """How far off answers are, typically, and for which engine, chip and source."""
+    said = [f"{quantity_words(name)} {percent(document[name]['median_abs_error'], 2)}" for name in _told(quantities)]
+    return headline_words(f"{_chosen_words(question)}, typical error", ", ".join(said))
 
 
-def _within(one: Document) -> str:
-    median, most = percent(one["median_abs_error"], 2), percent(one["p90_abs_error"], 2)
-    return f"\u00b1{median}, in bad cases {most}"
+def _chosen_words(question: AccuracyQuestion) -> str:
+    """The workload with the engine, the chip and the models that were chosen."""
+    workload = _SAID.get(question.workload, question.workload.capitalize())
+    engine, chip = (
+        f" {before} {said(*chosen)}" if len(chosen) == 1 else ""
+        for before, said, chosen in (("with", engine_name, question.engine), ("on", chip_name, question.accelerator))
+    )
+    models = [short_model(one) for one in question.model]
+    of = f" {listed(models)}" if 0 < len(models) <= _FEW_MODELS else ""
+    return f"{workload}{of}{engine}{chip}"
+
+
+#: Models that a headline names, at most.
+_FEW_MODELS = 2
 
 
 def _context(document: Document, quantities: list[str], left: str) -> str:
-    """Of how many figures that is told, and what intervals hold."""
-    said = (
-        f"Half of {format_count(document['n'], 'measurement')} lie within the first figure, nine in ten within the "
-        f"second ({left})"
-    )
-    held = [percent(document[name]["coverage_90"], 2) for name in _told(quantities) if _interval(document[name])[1]]
-    wide = [f"a {quantity_words(name)} with a {_width(document[name])}" for name in _told(quantities)
+    """Of how many figures that is told, what their intervals hold, and bad cases."""
+    told = _told(quantities)
+    said = f"Each of {format_count(document['n'], 'measurement')} was predicted unseen ({left}); half came out closer"
+    held = [percent(document[name]["coverage_90"], 2) for name in told if _interval(document[name])[1]]
+    worst = listed([percent(document[name]["p90_abs_error"], 2) for name in told])
+    said += f". Their 90\u00a0% ranges held {listed(held)}; nine in ten lie within {worst}" if held else ""
+    wide = [f"a {quantity_words(name)} with a {_width(document[name])}" for name in told
             if (document[name]["width_90"] or 0.0) > _WIDE]  # fmt: skip
-    planned = f"; plan {listed(wide)} either way" if wide else ""
-    return f"{said}; {listed(held)} lie in their 90\u00a0% range{planned}." if held else f"{said}."
+    return f"{said}{f'. Plan {listed(wide)} either way' if held and wide else ''}."
 
 
 def _tile(document: Document, name: str) -> Tile:
@@ -283,7 +310,8 @@ def _tile(document: Document, name: str) -> Tile:
 
 def _error_tile(label: str, one: Document) -> Tile:
     """A typical error with the bad one."""
-    band = f"9 in 10 within {percent(one['p90_abs_error'], 2)}" if _interval(one)[1] else "counted"
+    within, held = percent(one["p90_abs_error"], 2), percent(one["coverage_90"], 2)
+    band = f"9 in 10 within {within}; range\u00a0holds\u00a0{held}" if _interval(one)[1] else "counted"
     return Tile(label, percent(one["median_abs_error"], 2), band, one["median_abs_error"])
 
 

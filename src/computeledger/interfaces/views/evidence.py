@@ -28,6 +28,7 @@ from computeledger.questions.wording import (
 )
 from computeledger.units import format_count
 from computeledger.validation.accuracy.nearest import Wanted, nearest_figures, own_figures
+from computeledger.validation.accuracy.table import FEWEST_FIGURES
 
 Document = Mapping[str, Any]
 _NEAREST = ("of", "measured #", "predicted #", "off by #", "source")
@@ -105,15 +106,14 @@ def serving_evidence(document: Document) -> Evidence:
     alike = document.get("measured_alike")
     if alike is None:
         return Evidence(f"No measurement like this one exists: {document['interval']['why']}.")
-    parts = (_trust(document, alike), _half_words(alike), _own_error_words(document, alike))
-    text = " ".join(filter(None, parts))
+    text = " ".join((_trust(document, alike), _own_words(alike, document)))
     chosen = (("load", alike["load"]),)
     own = Wanted(
         alike["workload"], document["model"], document["accelerator"], "", (), alike["what"].split()[0], chosen
     )
-    return Evidence(
-        text, _alike_words(alike), accuracy_command(alike), accuracy_address(alike), _nearest(alike), _own_link(own)
-    )
+    said = (_side_of_engine(document, alike), _alike_words(alike), _own_error_words(alike))
+    details = " ".join(filter(None, said))
+    return Evidence(text, details, accuracy_command(alike), accuracy_address(alike), _nearest(alike), _own_link(own))
 
 
 #: Times the median error of all runs from which on those like one are harder to predict.
@@ -126,8 +126,7 @@ _FEW_HELD = 0.6
 
 def _trust(document: Document, alike: Document) -> str:
     """How far an answer can be trusted: by its intervals, and its speed by what was measured of such deployments."""
-    speed = next(one for name, one in alike["by"].items() if name != "ttft")
-    near = percent(speed["median_abs_error"], 2)
+    speed = _speed_of(alike)
     held = alike["steps"]["coverage_90"]
     if held < _FEW_HELD:
         return (
@@ -135,12 +134,66 @@ def _trust(document: Document, alike: Document) -> str:
             "that were measured."
         )
     cost, first = document.get("usd_per_mtok_output"), document.get("ttft_s")
-    expected = expected_words(alike["nearest"], document["backend"])
-    parts = [f"the cost to {trusted_to_words(cost)} in nine of ten cases"] if isinstance(cost, Mapping) else []
-    if not expected:
-        parts.append(f"the speed to ±{near} in half{'' if parts else ' of the cases'}")
-    said = "; ".join(filter(None, (expected, f"trust {', '.join(parts)}" if parts else "")))
-    return f"{said[:1].upper()}{said[1:]}{first_token_words(first) if isinstance(first, Mapping) else ''}."
+    likely = _likely_words(alike["nearest"], document["backend"])
+    verdict = likely or f"Speed within \u00b1{percent(speed['median_abs_error'], 2)} in half of the cases"
+    said = f"{verdict}; its {_held_words(speed)} speeds measured like it."
+    trusted = f"Trust the cost to {trusted_to_words(cost)} in nine of ten cases" if isinstance(cost, Mapping) else ""
+    of_first = first_token_words(first) if isinstance(first, Mapping) else ""
+    more = f"{trusted}{of_first}" if trusted else _capital(of_first.lstrip(";, "))
+    return f"{said} {more}." if more else said
+
+
+def _speed_of(alike: Document) -> Document:
+    """Errors of the time per token, or of it and all rates together where too few of it were measured."""
+    found: Document = next(one for name, one in alike["by"].items() if name != "ttft")
+    steps: Document = alike["steps"]
+    return found if found["n"] >= FEWEST_FIGURES else steps
+
+
+def _capital(said: str) -> str:
+    return said[:1].upper() + said[1:]
+
+
+def _held_words(one: Document) -> str:
+    """How many of the measured figures lie in their range.
+
+    Examples
+    --------
+    >>> said = [_held_words({"n": 12, "coverage_90": share}) for share in (1.0, 0.9166)]
+    >>> [one.replace(chr(160), " ") for one in said]
+    ['90 % range held all 12', '90 % range held 91.7 % of 12']
+    """
+    share = one["coverage_90"]
+    return f"90\u00a0% range held {f'{percent(share)} of' if share < 1 else 'all'} {one['n']:,}"
+
+
+def _likely_words(near: Sequence[Document], engine: str) -> str:
+    """To which side a predicted speed is likely off, where the nearest of its engine all were; else nothing.
+
+    Examples
+    --------
+    >>> one = {"engine": "vllm", "quantity": "tpot", "unit": "s", "p50": 0.02}
+    >>> _likely_words([one | {"measured": 0.025}, one | {"measured": 0.022}], "vllm").replace(chr(160), " ")
+    'Likely 9.1 to 20 % too fast'
+    """
+    found = _to_one_side(_of_engine(near, engine))
+    return f"Likely {_from_to(found[0])} too {'fast' if found[1] else 'slow'}" if found else ""
+
+
+def _side_of_engine(document: Document, alike: Document) -> str:
+    """Why the predicted speed is likely off to one side."""
+    own = _of_engine(alike["nearest"], document["backend"])
+    found = _to_one_side(own)
+    if found is None:
+        return ""
+    side = "slower" if found[1] else "faster"
+    return (
+        f"The nearest {len(own)} measured with {engine_name(own[0]['engine'])}, below, were all {side} than predicted."
+    )
+
+
+def _of_engine(near: Sequence[Document], engine: str) -> list[Document]:
+    return [one for one in near if engine and one["engine"] == engine]
 
 
 def expected_words(near: Sequence[Document], engine: str, of: str = "speed") -> str:
@@ -155,7 +208,7 @@ def expected_words(near: Sequence[Document], engine: str, of: str = "speed") -> 
     >>> expected_words([one | {"measured": 0.025}], "vllm")
     ''
     """
-    own = [one for one in near if engine and one["engine"] == engine]
+    own = _of_engine(near, engine)
     found = _to_one_side(own)
     if not found:
         return ""
@@ -206,22 +259,11 @@ def first_token_words(first: Any) -> str:
 _PERCENT = "\u00a0%"
 
 
-def _half_words(alike: Document) -> str:
-    """Within what half of the measured figures lie, each quantity with its own count."""
-    parts = [
-        f"{_QUANTITY.get(name) or quantity_words(name)} within {percent(one['median_abs_error'], 2)} "
-        f"in half of {format_count(one['n'], 'figure')}"
-        for name, one in alike["by"].items()
-    ]
-    return f"All measured deployments like this one: {', '.join(parts)}."
-
-
-def _own_error_words(document: Document, alike: Document) -> str:
+def _own_error_words(alike: Document) -> str:
     """How far off the answer's own model on its own chip was predicted."""
-    said = _own_words(alike, document)
     errors = {one["quantity"]: one["median_abs_error"] for one in alike["own_errors"]}
-    halves = [f"{percent(errors[name], 2)} ({said_as})" for name, said_as in _QUANTITY.items() if name in errors]
-    return f"{said.removesuffix('.')}; half of them lie within {' and '.join(halves)}." if halves else said
+    halves = [f"{said_as} {percent(errors[name], 2)}" for name, said_as in _QUANTITY.items() if name in errors]
+    return f"Of its own model and chip, on any engine, half lie within: {', '.join(halves)}." if halves else ""
 
 
 #: Quantities as a sentence without abbreviations calls them.
@@ -234,14 +276,15 @@ def _alike_words(alike: Document) -> str:
     whose = {"usual": "other people", "recipe": "the public recipes"}.get(tuning, "their authors")
     of = f" with {' on '.join([*map(engine_name, rest[:1]), *map(chip_name, rest[1:])])}" if rest else ""
     of += ", in one burst" if alike["load"] == "burst" else ""
-    held = [
-        f"{percent(one['coverage_90'])} for the {_QUANTITY.get(name) or quantity_words(name)}"
+    each = [
+        f"{_QUANTITY.get(name) or quantity_words(name)} within {percent(one['median_abs_error'], 2)} in half of "
+        f"{format_count(one['n'], 'figure')} (90\u00a0% range held {percent(one['coverage_90'])})"
         for name, one in alike["by"].items()
     ]
     sources = format_count(alike["sources"], "source")
     return (
-        f"The figures are those that {whose} measured{of}, from {sources}; each source is left out of the fit that "
-        f"predicts it. The 90\u00a0% intervals held {listed(held)}."
+        f"Measurements like it: those that {whose} took{of}, from {sources}, each left out of the fit that predicts "
+        f"it: {'; '.join(each)}."
     )
 
 
@@ -348,7 +391,7 @@ def _nearest(alike: Document) -> tuple[Table, ...]:
 
 
 def _row(one: Document) -> list[str | Cell]:
-    where = ", ".join(part for part in (chip_name(one["accelerator"]), one["engine"]) if part)
+    where = ", ".join(part for part in (chip_name(one["accelerator"]), engine_name(one["engine"])) if part)
     return [
         Cell(f"{short_model(one['model'])} on {where}", below=quantity_words(one["quantity"])),
         words(one["measured"], one["unit"]),
