@@ -21,14 +21,13 @@ function even(plots) {
   }
 }
 
-// the height of the whole is that of its longest column, which this leaves as it is: it is asked again when that changes
-const sizes = new ResizeObserver((seen) => { for (const { target } of seen) even(target); });
-
 const AFTER_MS = 300; // a slider that moves waits for no measuring: its figures keep their heights until it rests
 const resting = new WeakMap();
 
+// the height of the whole is that of its longest column, which this leaves as it is: it is asked again when that changes
+const sizes = new ResizeObserver((seen) => { for (const { target } of seen) keepEven(target); });
+
 export function keepEven(plots) {
-  sizes.observe(plots); // measures once, when it begins
-  clearTimeout(resting.get(plots));
-  resting.set(plots, setTimeout(() => even(plots), AFTER_MS));
+  if (resting.has(plots)) clearTimeout(resting.get(plots)); else sizes.observe(plots);
+  resting.set(plots, setTimeout(() => even(plots), resting.has(plots) ? AFTER_MS : 0));
 }
