@@ -217,7 +217,7 @@ def question_from(question: type[_R], given: Mapping[str, Given], spelt: Callabl
         if name in values:
             raise InputError(f"{shown(key)}: the same as {shown(name)}, which is given too")
         values[name] = value
-        named[name] = dataclasses.replace(known[name], name=key)
+        named[name] = known[name] if name == key else dataclasses.replace(known[name], name=key)
     name_of = spelt or (lambda one: one.name)
     missing = [one for one in known.values() if one.is_required and values.get(one.name) is None]
     for one in missing:

@@ -40,6 +40,9 @@ from computeledger.progress import counted
 from computeledger.units import HOUR_S, TERA
 from computeledger.workloads.result import Figure, Term, sources_of
 
+#: Prices that differ by less come from one price, multiplied and divided [-].
+_SAME_PRICE = 1e-9
+
 
 @dataclass(frozen=True, slots=True)
 class Driver:
@@ -133,6 +136,29 @@ class Ledger(Displayed):
         three = {name: phase for name, phase in self.phases.items() if name != "experiments"}
         total = np.maximum(_total(three.values(), quantity), 1e-300)
         return {name: getattr(phase, quantity) / total for name, phase in three.items()}
+
+    def usd_per_gpu_hour(self) -> float | None:
+        """The price of a GPU-hour where it is one number in all phases and samples.
+
+        Returns
+        -------
+        float or None
+            The price [USD/h]; None where prices differ, or no phase takes GPU-time.
+
+        Examples
+        --------
+        >>> from computeledger.economics.plan.read import read_plan
+        >>> plan = {"model": "llama-3.1-8b", "system": "h100-nvl8",
+        ...         "pretraining": {"tokens": "15T tokens", "utilization": "40%"},
+        ...         "rl": {"skip": "none"}, "inference": {"skip": "none"}}
+        >>> for price in ("$2/h", "$2..3/h"):
+        ...     print(estimate_ledger(read_plan(plan | {"price": price}), n_samples=64).usd_per_gpu_hour())
+        2.0
+        None
+        """
+        held = [one for one in self.phases.values() if np.all(np.asarray(one.gpu_hours) > 0)]
+        prices = np.concatenate([np.ravel(one.usd / one.gpu_hours) for one in held]) if held else np.zeros(1)
+        return float(prices[0]) if np.ptp(prices) < _SAME_PRICE * prices[0] else None
 
     def shares_of_cost(self) -> dict[str, Num]:
         """Each phase's share of the cost, experiments included.

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from computeledger.distributions import high_of, low_of
 from computeledger.economics.plan.ledger import Ledger
 from computeledger.interfaces.plots import plan as plots
@@ -151,9 +149,8 @@ def _depends(drivers: Sequence[Mapping[str, Any]]) -> str:
 
 def _rent(ledger: Ledger) -> str:
     """That the price of a GPU-hour is one number and not in the range, where it is."""
-    held = [one for one in ledger.phases.values() if np.all(np.asarray(one.gpu_hours) > 0)]
-    prices = {f"{price:.4g}" for one in held for price in np.ravel(one.usd / one.gpu_hours)}
-    if len(prices) != 1 or (price := float(*prices)) <= 0:
+    price = ledger.usd_per_gpu_hour()
+    if not price:
         return ""
     return f"The range holds a GPU-hour at {words(price, 'USD')}."
 

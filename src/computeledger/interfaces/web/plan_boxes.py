@@ -81,6 +81,12 @@ def plan_toml(name: str) -> str:
     return folder.joinpath(f"{name}.toml").read_text("utf-8")
 
 
+@functools.cache
+def _published(name: str) -> Plan:
+    """A plan that the app carries."""
+    return read_plan(tomllib.loads(plan_toml(name)), name)
+
+
 def boxes_of(name: str, controls: Sequence[Control]) -> Values:
     """What the boxes show of a plan.
 
@@ -89,7 +95,7 @@ def boxes_of(name: str, controls: Sequence[Control]) -> Values:
     >>> boxes_of("deepseek-v3", (Control("inference.life", "Life", unit="days"), Control("rl.gpus", "GPUs")))
     {'inference.life': '183..365', 'rl.gpus': '512'}
     """
-    plan = read_plan(tomllib.loads(plan_toml(name)), name)
+    plan = _published(name)
     return {one.name: _box(plan, one) for one in controls}
 
 
