@@ -35,12 +35,18 @@ def test_the_file_to_take_away_asks_the_same_and_names_what_is_quoted(client: Te
     assert cl.compare(tables).to_dict() == client.get("/api/compare", params=names).json()
 
 
-def test_the_name_of_an_offer_opens_the_same_question_on_serve(client: TestClient) -> None:
+def test_the_name_of_an_offer_opens_a_replica_of_its_fleet_on_serve(client: TestClient) -> None:
+    """With its share of the load: what a request costs there, and its times, are those of the fleet."""
     view, document = (client.get(f"/{kind}/compare", params=NO_MORE).json() for kind in ("view", "api"))
-    for row, offer in zip(view["tables"][0]["rows"], document["offers"], strict=True):
+    fleets = {one["system"]: one["fleet"] for one in document["offers"]}
+    for row in view["tables"][0]["rows"]:
         link = urlsplit(row[0]["href"])
-        served = client.get(f"/api{link.path}", params=dict(parse_qsl(link.query))).json()
-        assert served["fleet"]["usd_per_request"] == pytest.approx(offer["usd_per_request"], rel=1e-9)
+        asked = dict(parse_qsl(link.query))
+        fleet, served = fleets[asked["system"]], client.get(f"/api{link.path}", params=asked).json()
+        assert served["fleet"]["n_replicas"] == 1 < fleet["replicas"]
+        assert served["fleet"]["usd_per_request"] == pytest.approx(fleet["usd_per_request"], rel=1e-3)
+        for name in ("ttft_s", "tpot_s"):
+            assert served[name]["p50"] == pytest.approx(fleet[name]["p50"], rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -465,7 +465,7 @@ def test_an_offer_ten_times_as_dear_stands_below_the_chart_and_the_axis_starts_a
 
 
 def test_fleets_of_which_no_times_are_known_stand_beside_others(answer: Any) -> None:
-    """A fleet that keeps a promise more surely has none; one that no number makes surer has its own."""
+    """A fleet of two pools may have none; others show theirs all the same."""
     first = answer.offers[0]
     for served in (replace(first.served, sure=None), replace(first.served, ttft_s=None, tpot_s=None)):
         mixed = replace(answer, offers=(replace(first, served=served), *answer.offers[1:]))

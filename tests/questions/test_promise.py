@@ -152,6 +152,9 @@ def test_among_layouts_of_as_many_gpus_the_surest_is_chosen() -> None:
     assert kept["kept_probability"] == -rows[0][1]
     sure = kept["at_90_percent"]
     assert sure["gpus"] >= rows[0][0]
+    for one in sure["limits"]:
+        assert one["attained_s"] < one["attained_p90_s"] <= one["limit_s"], "kept at the slow times of one case in ten"
+        assert sure["attained"][one["quantity"]]["p95"] == pytest.approx(one["attained_s"], rel=0.01)
 
 
 def test_a_chance_that_no_number_of_replicas_gives_is_said_in_one_line() -> None:

@@ -42,6 +42,7 @@ from computeledger.questions.answer import Answer
 from computeledger.questions.wording import interval_words, listed, percent, words
 from computeledger.sources import load_sources
 from computeledger.units import format_count, format_si
+from computeledger.workloads.questions.serve import ServeQuestion
 
 _NAMES = {"ttft_s": "first token", "tpot_s": "token", "e2e_s": "request"}
 #: Times the cost of the recommended offer beyond which an offer stands below the chart, not in it (an assumption).
@@ -62,7 +63,9 @@ def view(answer: Answer, working: bool) -> View:
     names = {one["name"]: one["label"] for one in known}
     even = [one | {"offer": names[one["offer"]]} for one in document["break_even"]]
     least = [one["fewest"] for one in known]
-    tables = [_costs(known), *_systems(known), *_fewest(known), *_times_kept(least), *_break_even(even)]
+    of_fleets = any(one["meets"] for one in least)  # chances within plain limits are known of the fewest alone
+    kept = _times_kept(least if of_fleets else known)
+    tables = [_costs(known), *_systems(known), *_fewest(known), *kept, *_break_even(even)]
     return View(
         headline=headline(known, len(refused)),
         context=context(known, len(refused), _workload(answer, known)),
@@ -90,10 +93,21 @@ def _fleets(answer: Any, found: Sequence[Offered]) -> list[Offered]:
     costs = usd_alike([ends(one) for one in known])
     return in_order(
         [
-            {**one, "cost": cost, "limits": limits_words(asked[one["name"]])}
+            {
+                **one,
+                "cost": cost,
+                "limits": limits_words(asked[one["name"]]),
+                "rests_on_first_token": _rests_on_first_token(asked[one["name"]]),
+            }
             for one, cost in zip(known, costs, strict=True)
         ]
     )
+
+
+def _rests_on_first_token(question: ServeQuestion | None) -> bool:
+    """Whether the chance of an offer is one of times to the first token too."""
+    limited = set() if question is None else {*question.limits, *question.promises}
+    return bool(limited & {"ttft", "ttft_s", "end_to_end_s"})
 
 
 def _fewest_label(one: Offered) -> str:
@@ -221,16 +235,13 @@ def _systems(known: Sequence[Offered]) -> list[Table]:
     own = [one for one in known if one["kind"] != "api"]
     if not own:
         return []
-    has_fleet, has_times = any(one["w"] for one in own), all(one["ttft_s"] or one["tpot_s"] for one in own)
+    has_fleet, has_times = any(one["w"] for one in own), any(one["ttft_s"] or one["tpot_s"] for one in own)
+    is_promise = any(one["attained"] for one in own)
     rows: list[list[str | Cell]] = [
         [
             one["label"],
             _laid_out(one),
-            *(
-                [_figure(one["ttft_s"], "s"), _figure(one["tpot_s"] and inverse(one["tpot_s"]), "tokens/s")]
-                if has_times
-                else []
-            ),
+            *([_figure(one, "ttft_s", "s"), _figure(one, "tpot_s", "tokens/s")] if has_times else []),
             *([NONE if one["w"] is None else words(one["w"], "W", 2)] if has_fleet else []),
             f"{one['joules_per_token']:.2g}",
             one["bound"],
@@ -239,14 +250,21 @@ def _systems(known: Sequence[Offered]) -> list[Table]:
     ]
     columns = ["offer", "layout", *(["first token #", "speed for one user #"] if has_times else [])]
     columns += [*(["power #"] if has_fleet else []), "J/token #", "bound"]
-    notes = ["medians and 90 % intervals at this load"] * (has_fleet and has_times)
+    said = _OF_REQUESTS if is_promise else _MEDIANS
+    notes = [said] * (has_fleet and has_times)
     note = "; ".join([*notes, *["power: with cooling and losses"] * has_fleet])
     return [Table("How each runs", tuple(columns), rows, note=note, is_stacked=True, drops=("J/token", "bound"))]
+
+
+#: What times at a load are: within plain limits, and of a simulated promise.
+_MEDIANS = "medians and 90 % intervals at this load"
+_OF_REQUESTS = "medians over the requests; 95 %: so many of them are as fast"
 
 
 def _laid_out(one: Offered) -> Cell:
     """How many replicas of how many GPUs each, and how these share the model."""
     said = layout_said(one["layout"] or "")
+    said = "prefill > decode workers" if " > " in (one["layout"] or "") else said
     below = f"{one['layout']}: {said}" if said else str(one["layout"] or "")
     if not one["replicas"]:
         return Cell(below)
@@ -254,9 +272,18 @@ def _laid_out(one: Offered) -> Cell:
     return Cell(f"{format_count(one['replicas'], 'replica')} of {each}", below=below)
 
 
-def _figure(value: Any, unit: str) -> str | Cell:
-    """A median with its interval below, where it is known."""
-    return NONE if value is None else quantity_cell(value, unit)
+def _figure(one: Offered, name: str, unit: str) -> str | Cell:
+    """The median of a time or of its rate, where it is known; below it its interval, or what 95 % of requests get."""
+
+    def in_unit(value: Any) -> Any:
+        return value if unit == "s" else inverse(value)
+
+    if not one[name]:
+        return NONE
+    if not one["attained"]:
+        return quantity_cell(in_unit(one[name]), unit)
+    below = f"95 %: {words(in_unit(one['attained'][name]['p95']), unit, 2)}"
+    return Cell(words(in_unit(one[name]), unit, 2), below=below)
 
 
 def _times_kept(known: Sequence[Offered]) -> list[Table]:
@@ -284,8 +311,10 @@ def _kept(own: Sequence[Offered]) -> Table:
         ]
         for one in own
     ]
-    note = "of the fewest GPUs" if any(one["gpus"] for one in own) else ""
-    return Table("Times against their limits", columns, rows, note=note, is_stacked=bool(plain), is_detail=True)
+    note = "of the fewest GPUs" if plain and any(one["gpus"] for one in own) else ""
+    if any(_slow(one) for one in own):
+        note = "at the medians; slow: where times are as long as in one of ten cases"
+    return Table("Times against their limits", columns, rows, note=note, is_stacked=True, is_detail=True)
 
 
 def _within(one: Offered, name: str) -> str | Cell:
@@ -297,8 +326,19 @@ def _within(one: Offered, name: str) -> str | Cell:
     return Cell(words(found["p50_s"], "s"), below=below)
 
 
-def _attained(one: Offered, name: str) -> str:
-    return words(one["attained"][name]["p95"], "s") if one["attained"] else NONE
+def _attained(one: Offered, name: str) -> str | Cell:
+    if not one["attained"] or one["attained"][name]["p95"] is None:
+        return NONE
+    slow = _slow(one).get((name, 0.95))
+    said = words(one["attained"][name]["p95"], "s", 2)
+    return Cell(said, below=f"slow: {words(slow, 's', 2)}" if slow else "")
+
+
+def _slow(one: Offered) -> dict[tuple[str, float], float]:
+    """Times of the fleet to take, by quantity and share of requests, that one case of ten exceeds; where promised."""
+    sure = one["at_90_percent"] if one["gpus"] != one.get("fewest", one)["gpus"] else None
+    limits = (sure or {}).get("limits", ())
+    return {(each["quantity"], each["share_fraction"]): each["attained_p90_s"] for each in limits}
 
 
 def _tightest(one: Offered) -> str:
@@ -377,7 +417,7 @@ def _marks(near: Sequence[Offered], best: Offered) -> str:
     if bare and len(bare) < len(near):
         said += f"; {listed(bare)} {'have' if len(bare) > 1 else 'has'} no bar, as quoted rents hardly differ"
     if any(one["usd_per_request_p95"] is None for one in near):
-        said += "; no bar to the right: at slow times no number of GPUs is enough"
+        said += "; where a bar ends at its dot, no number of GPUs is enough at slow times"
     return f"{said}."
 
 

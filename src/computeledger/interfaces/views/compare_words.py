@@ -317,12 +317,17 @@ def runs_words(one: Offered) -> str:
     each = format_count(one["gpus"] // one["replicas"], "GPU")
     parts = []
     if one["tpot_s"]:
-        parts.append(f"{figure_words(inverse(one['tpot_s']), 'tokens/s')} per user")
+        parts.append(f"{_figure(inverse(one['tpot_s']), 'tokens/s')} per user")
     if one["ttft_s"]:
-        parts.append(f"first token after {figure_words(one['ttft_s'], 's')}")
+        parts.append(f"first token after {_figure(one['ttft_s'], 's')}")
     parts += [words(one["w"], "W", 2)] if one["w"] else []
     laid_out = f"run as {format_count(one['replicas'], 'replica')} of {each} ({one['layout']})"
     return f"{laid_out}: {', '.join(parts)}" if parts else laid_out
+
+
+def _figure(value: Any, unit: str) -> str:
+    """A median as its interval deserves; without one, with two digits."""
+    return figure_words(value, unit) if isinstance(value, Mapping) else words(value, unit, 2)
 
 
 def inverse(value: Any) -> Any:

@@ -511,19 +511,35 @@ def run_evidence(document: Document) -> Evidence:
 def offers_evidence(offer: Document) -> Evidence:
     """Of offers: the times of serving behind them, and how far that to the first token can be trusted."""
     text, *workloads = _OF_PARTS["CompareAnswer"]
-    first = first_token_words(offer["ttft_s"])
+    first = _first_of_offer(offer)
     found, expected = parts_evidence(text, *workloads, more=first), _of_offer(offer)
     return replace(found, text=f"{expected}{first}. {text}") if expected else found
+
+
+def _first_of_offer(offer: Document) -> str:
+    """How far a time to first token can be trusted, and that a chance which rests on it counts that.
+
+    Examples
+    --------
+    >>> offer = {"ttft_s": 0.2, "rests_on_first_token": True, "kept_probability": 0.9}
+    >>> _first_of_offer(offer)
+    '; the time to first token is less sure, which the chances count'
+    """
+    first = offer["ttft_s"]
+    if not offer["rests_on_first_token"] or offer["kept_probability"] is None:
+        return first_token_words(first)
+    how = f"known to {trusted_to_words(first)}" if isinstance(first, Mapping) else "less sure"
+    return f"; the time to first token is {how}, which the chances count"
 
 
 def _of_offer(offer: Document) -> str:
     """By how much the recommended offer is likely off to one side, if the nearest measurements all were."""
     speed, backend = offer.get("tpot_s"), offer.get("backend")
-    if not isinstance(speed, Mapping) or not backend or not offer.get("system"):
+    if not speed or not backend or not offer.get("system"):
         return ""
     chip = load_system(offer["system"]).accelerator.id
     wanted = Wanted("serving", offer["model"], chip, backend, ("tpot",), "usual", (("load", "clients"),))
-    near = nearest_figures(wanted, {"tpot": speed["p50"]}).nearest
+    near = nearest_figures(wanted, {"tpot": point(speed)}).nearest
     said = expected_words([asdict(one) for one in near], backend)
     return said.replace("expect it", f"Expect {chip_name(chip)}", 1)
 

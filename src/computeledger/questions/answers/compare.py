@@ -147,6 +147,9 @@ class Compared:
             "joules_per_token": None if served.j_per_token is None else served.j_per_token * ratio,
             "ttft_s": sure.get("ttft_s") if sure else served.ttft_s,
             "tpot_s": sure.get("tpot_s") if sure else served.tpot_s,
+            "attained": sure.get("attained") if sure else served.attained,
+            "tightest_limit": sure.get("tightest_limit") if sure else served.tightest_limit,
+            "tightest_used_fraction": sure.get("tightest_used_fraction") if sure else served.tightest_used_fraction,
             "kept_probability": sure["kept_probability"] if sure else served.kept_probability,
             "usd_per_month": None if served.usd_per_month is None else served.usd_per_month * ratio,
             "usd_per_request": served.usd_per_request * ratio,
@@ -455,6 +458,7 @@ def _at_90_percent(answer: ServeAnswer | PoolsAnswer, document: Mapping[str, Any
         return None
     usd_per_hour = fleet["usd_per_hour"] * sure["gpus"] / fleet["n_gpus"]
     found = {"gpus": sure["gpus"], "usd_per_month": usd_per_hour * HOURS_PER_MONTH, "kept_probability": SURE}
+    found |= {**_times(sure), "attained": sure["attained"], "limits": sure["limits"], **_tightest(sure["limits"])}
     return found if "prefill_layout" in sure else {**found, "replicas": sure["replicas"], "layout": sure["layout"]}
 
 
@@ -499,7 +503,6 @@ def _fleet_served(served: Served, document: Mapping[str, Any], w_per_gpu: float,
     alike = gpus // n * (n + 1) if is_one_pool else None  # two pools have a spare each, which only a promise sizes
     with_spare = kept["with_spare"]["gpus"] if kept else alike
     w = document.get("facility_w", w_per_gpu * gpus)
-    tightest = max(kept["limits"], key=lambda one: one["attained_s"] / one["limit_s"]) if kept else None
     return replace(
         served,
         usd_per_month=usd_per_hour * HOURS_PER_MONTH,
@@ -512,9 +515,15 @@ def _fleet_served(served: Served, document: Mapping[str, Any], w_per_gpu: float,
         usd_per_gpu_hour=usd_per_hour / gpus,
         attained=document.get("attained"),
         kept_probability=kept["kept_probability"] if kept else fleet.get("carries_probability"),
-        tightest_limit=f"p{100 * tightest['share_fraction']:g} {tightest['quantity']}" if tightest else None,
-        tightest_used_fraction=tightest["attained_s"] / tightest["limit_s"] if tightest else None,
+        **(_tightest(kept["limits"]) if kept else {}),
     )
+
+
+def _tightest(limits: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The limit of a promise that is the nearest to break, and how much of it is used."""
+    one = max(limits, key=lambda each: float(each["attained_s"] / each["limit_s"]))
+    name = f"p{100 * one['share_fraction']:g} {one['quantity']}"
+    return {"tightest_limit": name, "tightest_used_fraction": one["attained_s"] / one["limit_s"]}
 
 
 def _deployed(setting: Setting, document: Mapping[str, Any], question: ServeQuestion) -> Deployed:
@@ -558,5 +567,5 @@ def _flat(document: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]
         if isinstance(value, Mapping):
             if key != "cheaper_probability":  # an offer's chances against all others are no row's
                 yield from _flat(value, f"{at}{key}.")
-        elif key not in ("attained", "meets"):
+        elif key not in ("attained", "meets", "limits"):
             yield f"{at}{key}", value

@@ -35,7 +35,7 @@ _SHARED: Mapping[str, Mapping[str, Any]] = {
     "ttft": {"label": "First token within", "kind": "text", "default": "2s",
              "help": "A share of requests is simulated: some seconds for each offer."},
     "tpot": {**TIME_PER_TOKEN, "label": "Each token within", "kind": "text", "default": "40ms",
-             "help": "Or as a speed: 25 tokens/s for each user."},
+             "help": "Or a speed, in tokens/s for each user."},
     "input_tokens": {"default": "2K", "help": "A number, or how they differ: lognormal:P50:P95."},
     "cached_tokens": {"has_zero": True, "help": ""},
     "output_tokens": {"default": "300", "help": ""},
@@ -159,9 +159,11 @@ def _view(answer: Answer) -> View:
     if found.offers:
         offers = {one.offer.name: one.offer for one in found.offers}
         ordered = in_order([shown({**one, "label": one["name"]}) for one in answer.document["offers"] if one["rank"]])
-        links = [_on_serve(offers[one["name"]]) for one in ordered]
+        links = [_on_serve(offers[one["name"]], one) for one in ordered]
         rows = [[_linked(row[0], link), *row[1:]] for row, link in zip(first.rows, links, strict=True)]
-        note = f"{first.note}; the name of an offer opens it on Serve, which takes the fewest GPUs".removeprefix("; ")
+        whole = not any(one["replicas"] for one in ordered)
+        opens = "it" if whole else "a replica of its fleet, with its share of the load,"
+        note = f"{first.note}; the name of an offer opens {opens} on Serve".removeprefix("; ")
         first = dataclasses.replace(first, rows=rows, note=note)
     tiles = view.tiles
     if tiles and (address := _in_fewer_bits(found, answer.asked)):
@@ -187,9 +189,18 @@ def _linked(cell: str | Cell, href: str) -> Cell:
     return dataclasses.replace(cell if isinstance(cell, Cell) else Cell(cell), href=href)
 
 
-def _on_serve(offer: Offer) -> str:
-    """The address of the page Serve that asks about one offer."""
-    return f"/serve?{urlencode(boxes_of_question(offer.question))}" if offer.question else ""
+def _on_serve(offer: Offer, fleet: Mapping[str, Any]) -> str:
+    """The address of the page Serve that asks about one replica of an offer's fleet, with its share of the load; about
+    the offer where its fleet is not made of equal replicas.
+    """
+    question = offer.question
+    if question is None:
+        return ""
+    boxes = boxes_of_question(question)
+    if fleet["replicas"] and isinstance(question.requests_per_s, int | float):
+        share = question.requests_per_s / fleet["replicas"]
+        boxes |= {"layout": str(fleet["layout"]), "requests-per-s": f"{share:.4g}"}
+    return f"/serve?{urlencode(boxes)}"
 
 
 def _without(first: int) -> dict[str, str]:

@@ -28,7 +28,7 @@ _CONTROLS = controls_of(ServeQuestion, {
                "searched."},
     "batch": {"ends": ("fast mode, dear", "slow mode, cheap")},
     "tpot": {**TIME_PER_TOKEN, "blank": "none",
-             "help": "Where the batch is searched; or as a speed: 30 tokens/s for each user."},
+             "help": "Where the batch is searched; or a speed, in tokens/s for each user."},
     "ttft": {"help": "For a share of requests, state a load too."},
     "e2e": {"blank": "none", "help": ""},
     "input_tokens": {},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from computeledger.arrays import Z_90, Z_95
 from computeledger.errors import DoesNotFitError, InputError, QuantityError
@@ -90,6 +90,8 @@ class KeptPromise:
         The chosen fleet under less and more load.
     sure : tuple of (Finalist, Attained)
         Fleets that keep it with a chance of 90 %, the one of fewest GPUs last; of finalists, and of other layouts.
+    surest_median : Attained or None
+        The last of them at the medians; None where there is none.
     idle : Attained or None
         The chosen layout there, on the most replicas that are looked at; None where such a fleet keeps it.
     asked : PromisedLoad
@@ -104,6 +106,7 @@ class KeptPromise:
     by_score: tuple[tuple[float, Attained], ...]
     curve: tuple[Attained, ...]
     sure: tuple[tuple[Finalist, Attained], ...]
+    surest_median: Attained | None
     idle: Attained | None
     asked: PromisedLoad
     refused: Mapping[str, str]
@@ -196,6 +199,7 @@ def keep_promise(one: OnePool | None, two: TwoPools | None, refused: Mapping[str
         by_score=tuple(by_score),
         curve=tuple(curve),
         sure=tuple(sure),
+        surest_median=attained_at(replace(sure[-1][0], best=sure[-1][1]), asked, 0.0) if sure else None,
         idle=None if sure else idle,
         asked=asked,
         refused=why,

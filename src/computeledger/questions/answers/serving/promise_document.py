@@ -62,13 +62,24 @@ def _sure_document(kept: KeptPromise) -> dict[str, Any]:
     of_chosen = next((found for one, found in kept.sure if one is kept.chosen), None)
     counts = dict.fromkeys(("replicas",)) if of_chosen is None else _counts(kept.chosen, of_chosen.counts)
     out = {f"{name}_at_90_percent": n for name, n in counts.items() if name != "gpus"}
-    if not kept.sure:
+    median = kept.surest_median
+    if median is None:
         return out | {"at_90_percent": None, "out_of_reach_at_90_percent": _out_of_reach(kept)}
     one, found = kept.sure[-1]
-    return out | {
-        "out_of_reach_at_90_percent": None,
-        "at_90_percent": {**_layouts(one), "max_batch": one.max_batch, **_counts(one, found.counts)},
-    }
+    fleet = {**_layouts(one), "max_batch": one.max_batch, **_counts(one, found.counts)}
+    limits = [
+        {
+            "quantity": KEYS[name],
+            "share_fraction": promise.share_fraction,
+            "limit_s": promise.limit,
+            "attained_s": median.quantile_s(name, promise.share_fraction),
+            "attained_p90_s": found.quantile_s(name, promise.share_fraction),
+        }
+        for name, promise in kept.asked.promises.items()
+        if name in KEYS
+    ]
+    sure = fleet | {"attained": _percentiles(median), "limits": limits}
+    return out | {"out_of_reach_at_90_percent": None, "at_90_percent": sure}
 
 
 def _out_of_reach(kept: KeptPromise) -> dict[str, Any] | None:
