@@ -12,13 +12,18 @@ import pytest
 from fastapi.testclient import TestClient
 
 import computeledger as cl
+from computeledger.economics.routing.measured import measured_models
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages.life import PAGE as LIFE
 from computeledger.interfaces.web.pages.pretrain import PAGE as PRETRAIN
+from computeledger.interfaces.web.pages.route import PAGE as ROUTE
 from computeledger.interfaces.web.pages.serve import PAGE as SERVE
 from computeledger.interfaces.web.plan_boxes import PLANS, plan_toml
 from computeledger.interfaces.web.spec import checked
 from computeledger.questions.wording import words
+
+#: Models that nobody measured.
+INVENTED = ROUTE.presets["Invented: support requests"]
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +98,7 @@ def test_pretrain_starts_from_the_same_run(client: TestClient) -> None:
 
 def test_a_route_is_the_cheapest_at_a_stated_success(client: TestClient) -> None:
     """Without a person most attempts of the small model fail: it is no headline, and the sentence says how many."""
-    query = {"fallback.usd": "", "fallback.seconds": "", "task.failure_usd": ""}
+    query = {**INVENTED, "fallback.usd": "", "fallback.seconds": "", "task.failure_usd": ""}
     document = client.get("/api/route", params=query).json()
     singles = [row["success_fraction"] for row in document["options"] if row["single"]]
     assert document["best"]["success_fraction"] >= max(singles) - 1e-9
@@ -122,7 +127,7 @@ def test_a_route_is_the_cheapest_at_a_stated_success(client: TestClient) -> None
 
 
 def test_a_route_says_what_its_cost_is_made_of_and_once_that_exact_inputs_have_no_range(client: TestClient) -> None:
-    free = {"task.failure_usd": ""}
+    free = {**INVENTED, "task.failure_usd": ""}
     ranged = client.get("/view/route", params=free).json()
     assert "(90 %: $0.46 to $0.62)" in ranged["headline"].replace("\u00a0", " ")
     assert "No interval" not in dict(ranged["facts"])
@@ -138,16 +143,43 @@ def test_a_route_says_what_its_cost_is_made_of_and_once_that_exact_inputs_have_n
     assert parts.startswith("$0.35 for the try + $0.05 for 90 s of waiting = $0.40 a task")
 
 
-def test_the_example_of_a_route_pays_for_failures_and_says_how_near_the_next_policy_is(client: TestClient) -> None:
-    document, view = (client.get(f"/{kind}/route").json() for kind in ("api", "view"))
+def test_an_example_of_a_route_pays_for_failures_and_says_how_near_the_next_policy_is(client: TestClient) -> None:
+    document, view = (client.get(f"/{kind}/route", params=INVENTED).json() for kind in ("api", "view"))
     assert document["failure_usd"] == 10 and document["best"]["wrong_fraction"] < 0.1
     context = view["context"].replace("\u00a0", " ")
-    assert context.startswith("An example until the numbers are yours: the cheapest where a task not completed costs $")
+    assert context.startswith("Invented numbers, until you put in yours: the cheapest where a task not completed costs")
     assert "per completed task, failures included" in view["headline"]
     assert view["tiles"][0]["label"] == "A completed task, failures included"
     alternative = document["alternative"]
     assert alternative["usd_per_completed_task"] > document["best"]["usd_per_completed_task"]
     assert 0.3 < alternative["chance_dearer_fraction"] < 0.8 and "Within noise of large up to 3 times" in context
+    roles = [(row[0]["text"], row[0]["below"]) for row in view["tables"][0]["rows"]]
+    assert roles[0][1] == "chosen, cheapest" and roles[0][0].startswith("\u2192 large up to 2 times, small once")
+    assert ("large up to 3 times, then a person", "runner-up") in roles and ("the person alone", "surest") in roles
+
+
+def test_a_route_begins_with_models_as_measured_and_any_two_of_them_can_be_chosen(client: TestClient) -> None:
+    """What a try completes, costs and takes is the source's, in the task, in the boxes and in the working."""
+    document, view = (client.get(f"/{kind}/route").json() for kind in ("api", "view"))
+    assert document["sources"] == ["openhands-index"]
+    assert view["context"].startswith("Models as measured on SWE-bench Verified with OpenHands")
+    task = tomllib.loads(view["plan"])
+    for slot, model in zip(("small", "large"), task["model"], strict=True):
+        one = measured_models()[model["name"]]
+        assert model["success"] == [one.solved, one.tasks] and one.tasks == 500
+        assert (model["usd_per_attempt"], model["seconds"]) == (one.usd_per_attempt, one.s_per_attempt)
+        assert float(view["resolved"][f"{slot}.success"]) == pytest.approx(one.solved / one.tasks, abs=5e-4)
+        assert f"{one.solved} of {one.tasks} tasks" in dict(view["facts"])[one.model]
+    shown = client.get("/view/route", params={"working": "on"}).json()["working"]
+    terms = {term["name"]: term for figure in shown for term in figure["terms"]}
+    assert "openhands-index-results" in terms["Claude Opus 4.8 succeeds"]["href"]
+    assert terms["a person"]["source"] == ""
+    other = client.get("/view/route", params={"small.model": "MiniMax M3", "large.success": "0.9"}).json()
+    first, second = tomllib.loads(other["plan"])["model"]
+    assert (first["name"], first["success"], "source" in second) == ("MiniMax M3", [382, 500], False)
+    assert other["context"].startswith("MiniMax M3 as measured on")
+    twice = client.get("/view/route", params={"small.model": "Claude Opus 4.8"})
+    assert twice.status_code == 422 and "choose two models" in twice.text
 
 
 def test_prices_draw_what_they_tell_before_and_after_and_fold_what_they_do_not(client: TestClient) -> None:

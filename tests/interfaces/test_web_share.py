@@ -60,7 +60,7 @@ def test_a_shared_address_leaves_boxes_empty_that_have_a_default_here(visit: Any
     named = {one.name: one.default for one in page_named("route").controls if one.default and one.name != left}
     page = visit(f"/route?{urlencode({**named, 'rest': 'empty'})}")
     assert page.locator(f"[name='{left}']").input_value() == ""
-    assert visit(f"/route?{urlencode(named)}").locator(f"[name='{left}']").input_value() == "10"
+    assert visit(f"/route?{urlencode(named)}").locator(f"[name='{left}']").input_value() == "60"
 
 
 def test_an_answer_that_is_not_that_of_the_boxes_fades_and_nothing_moves(visit: Any) -> None:

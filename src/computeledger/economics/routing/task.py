@@ -23,6 +23,7 @@ from computeledger.economics.routing.model import (
 )
 from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.reading import Document, read_file
+from computeledger.sources import load_sources
 from computeledger.units import TOKENS_PER_MTOK, parse_quantity
 
 #: What is assumed of correlations where nothing is known: benchmarks of agents lie about here.
@@ -31,6 +32,7 @@ RETRY_RANGE, MODEL_RANGE = Range(0.5, 0.85, bounded=True), Range(0.4, 0.85, boun
 MODEL_KEYS = (
     "name", "success", "input_tokens", "cached_tokens", "output_tokens", "price", "usd_per_attempt", "seconds",
     "retry_correlation", "retry_odds_ratio", "failed_cost_ratio", "tool_failure", "patch_tokens",
+    "source",
 )  # fmt: skip
 _RATES = {"false_accept": 0.0, "false_reject": 0.0, "model_correlation": MODEL_CORRELATION, "person_success": 1.0}
 TASK_KEYS = ("model_correlation", "latency_usd_per_hour", "min_success", "failure_usd", "max_tries", "max_depth",
@@ -52,6 +54,7 @@ class ModelQuestion:
     tool_failure_fraction: Uncertain = 0.0
     usd_per_mtok: float = 0.0
     is_assumed: tuple[str, ...] = ()
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +252,16 @@ def _model(
         _rate(document, f"{name}.retry_correlation", table.get("retry_correlation", RETRY_RANGE)),
         _factor(document, f"{name}.failed_cost_ratio", table.get("failed_cost_ratio", FAILED_COST_RATIO)),
         _factor(document, f"{name}.retry_odds_ratio", table.get("retry_odds_ratio", 1.0)),
-        broken, per_mtok, tuple(assumed),
+        broken, per_mtok, tuple(assumed), _source(document, table),
     )  # fmt: skip
+
+
+def _source(document: Document, table: Mapping[str, Any]) -> str:
+    """Where a model's figures are from, the key of a source first: ``KEY, place``; empty where nothing is said."""
+    given = table.get("source", "")
+    if given != "" and (not isinstance(given, str) or given.partition(", ")[0] not in load_sources()):
+        raise document.error(f"{table['name']}.source", f"{shown(given)}: no key of a source is called so")
+    return str(given)
 
 
 def _factor(document: Document, path: str, value: Any) -> Uncertain:

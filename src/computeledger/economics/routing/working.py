@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from computeledger.arrays import Uncertain, sample
 from computeledger.economics.routing.model import Step
@@ -49,10 +49,16 @@ def _chances(model: ModelQuestion) -> tuple[Term, ...]:
         name = f"{model.name} succeeds" + ("" if kind == "all" else f", {kind}")
         if isinstance(chance, tuple):
             right, tried = chance
-            found.append(Term(name, right / max(tried, 1.0), "fraction", "plan", f"{right:g} of {tried:g} attempts"))
+            share, counted = right / max(tried, 1.0), f"{right:g} of {tried:g} attempts"
+            found.append(_from_source(Term(name, share, "fraction", "plan", counted), model, counted))
         else:
             found.append(_term(name, chance, "fraction"))
     return (*found, _term(f"failures of {model.name} repeat", model.retry_correlation_fraction, "fraction"))
+
+
+def _from_source(term: Term, model: ModelQuestion, where: str) -> Term:
+    """An input that was read where the model's figures are from, if that is named."""
+    return replace(term, origin="fact", ground=f"{model.source}, {where}") if model.source else term
 
 
 def _term(name: str, value: Uncertain, unit: str) -> Term:
@@ -60,12 +66,17 @@ def _term(name: str, value: Uncertain, unit: str) -> Term:
     return Term(name, sample({name: value})[name], unit, "plan", "TASK.toml")
 
 
+def _mean(model: ModelQuestion, name: str, value: Uncertain, unit: str) -> Term:
+    """What a try takes: a mean over those that were counted."""
+    return _from_source(_term(name, value, unit), model, "mean over the attempts")
+
+
 def _money(question: RouteCase, policy: tuple[Step, ...], found: Mapping[str, float]) -> tuple[Figure, ...]:
     settings = question.settings
     models = [question.models[place] for place in dict.fromkeys(step.model for step in policy)]
-    tries = [_term(f"one try of {one.name}", one.attempt_usd, "USD") for one in models]
-    failed = [_term(f"a failed over a solved try of {one.name}", one.failed_cost_ratio, "") for one in models]
-    times = [_term(f"one try of {one.name} takes", one.attempt_s, "s") for one in models]
+    tries = [_mean(one, f"one try of {one.name}", one.attempt_usd, "USD") for one in models]
+    failed = [_mean(one, f"a failed over a solved try of {one.name}", one.failed_cost_ratio, "") for one in models]
+    times = [_mean(one, f"one try of {one.name} takes", one.attempt_s, "s") for one in models]
     check = asdict(settings.verifier)
     checked = any(step.kind != "once" for step in policy)
     paid = [Term("one check", check["check_usd"], "USD", "plan", "TASK.toml")] if checked else []

@@ -116,6 +116,7 @@ _OF_A_TASK = {
         "failed_cost_ratio": "Cost of an attempt that fails over that of one that succeeds.",
         "tool_failure": "Share of attempts that a broken tool ends.",
         "patch_tokens": "Tokens of a patch, billed as prompt beside input_tokens.",
+        "source": "Key of the source that these figures are from, then the place in it: KEY, place.",
     },
     "task": {
         "title": "What the task is.",

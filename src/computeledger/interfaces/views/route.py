@@ -66,6 +66,7 @@ def _policies(document: Mapping[str, Any], working: bool) -> View:
         notes=tuple(_notes(document)),
         grounds=(*(f"assumed: {_assumed(one)}" for one in document["assumptions"]), _TESTED),
         working=tuple(working_view(document)) if working else (),
+        sources=tuple(document.get("sources", ())),
         overline="route",
         main="usd_per_completed_task",
     )  # fmt: skip
@@ -195,12 +196,13 @@ def _tile(row: Mapping[str, Any], key: str, label: str, unit: str) -> Tile:
 
 
 def _front(document: Mapping[str, Any]) -> Table:
-    """The answer, then policies that none beats, and single models."""
-    best, named = document["best"]["policy"], charted_policies(document)
-    kept = [row for row in document["options"] if row["policy"] in {best, *named} or row["single"]]
+    """The answer, the runner-up, then policies that none beats, and single models."""
+    best, named, roles = document["best"]["policy"], charted_policies(document), _roles(document)
+    kept = [row for row in document["options"] if row["policy"] in {*roles, *named} or row["single"]]
     shown = sorted(kept, key=lambda row: bool(row["policy"] != best))
     rows: list[list[str | Cell]] = [
-        [f"\u2192 {_name(row, document)}" if row["policy"] == best else _name(row, document),
+        [Cell(f"\u2192 {_name(row, document)}" if row["policy"] == best else _name(row, document),
+              below=roles.get(row["policy"], "")),
          _cell(row, "usd_per_completed_task", "USD"), _cell(row, "success_fraction", "fraction"),
          words(row["wrong_fraction"], "fraction", 2), words(row["seconds"], "s", 2) if row["seconds"] else "",
          words(row["independent_upper_bound_success_fraction"], "fraction", 2)]
@@ -219,6 +221,22 @@ def _front(document: Mapping[str, Any]) -> Table:
     note += f" {_PASSED}" if has_person(document) else ""
     drops = ("if no failure repeats", "takes", "delivered wrong")
     return Table(title, columns, rows, "usd_per_completed_task", note, strong, drops=drops)
+
+
+def _roles(document: Mapping[str, Any]) -> dict[str, str]:
+    """What a policy is among all: the chosen one, the cheapest, the runner-up, the surest.
+
+    Examples
+    --------
+    >>> a, b = ({"policy": one, "success_fraction": share} for one, share in (("a", 0.7), ("b", 0.9)))
+    >>> _roles({"best": b, "cheapest_without_a_floor": a, "options": [a, b]})
+    {'b': 'chosen, surest', 'a': 'cheapest'}
+    """
+    free, near = document["cheapest_without_a_floor"], document.get("alternative")
+    surest = max(document["options"], key=lambda row: float(row["success_fraction"]))
+    said = [("chosen", document["best"]), ("cheapest", free), ("runner-up", near), ("surest", surest)]
+    policies = dict.fromkeys(row["policy"] for _, row in said if row is not None)
+    return {one: ", ".join(word for word, row in said if row is not None and row["policy"] == one) for one in policies}
 
 
 def _name(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:

@@ -175,6 +175,7 @@ class RouteAnswer(Answer):
             "model_correlation": _shown(case.uncertain["model_correlation"]),
             "retry_correlation": {model.name: _shown(model.retry_correlation_fraction) for model in case.models},
             "attempts": list(self.facts) or None,
+            "sources": sorted({model.source.partition(", ")[0] for model in case.models if model.source}) or None,
             "assumptions": _assumptions(case), "remark": _remark(case, out, singles, least),
         }  # fmt: skip
         if working:
@@ -409,9 +410,9 @@ def _remark(question: RouteCase, out: Outcome, singles: list[int], least: float)
         token = names[int(np.argmin([model.usd_per_mtok for model in models]))]
         if token != task:
             return f"the cheap token is the dear task: {token} has the cheapest tokens, {task} completes for less"
-    cheap = names[int(np.argmin(out.usd_per_task[singles]))]
+    cheap = min(models, key=lambda model: at(model.attempt_usd, 0.0)).name
     if cheap == task:
         done = float(out.success_fraction[singles[names.index(cheap)]])
         short = ", but completes fewer tasks than the answer has to" if done < least else ""
-        return f"of single models {cheap} is the cheapest by the attempt and by the completed task{short}"
-    return f"of single models {cheap} is the cheapest by the attempt, {task} by the completed task"
+        return f"of single models {cheap} costs least, both for a try and for a completed task{short}"
+    return f"of single models {cheap} costs least for a try, {task} for a completed task"

@@ -3,46 +3,97 @@
 from __future__ import annotations
 
 import functools
+import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
 
+from computeledger.economics.routing.measured import (
+    MEASURED_AGENT,
+    MEASURED_MODEL_CORRELATION,
+    MEASURED_TASKS,
+    MeasuredModel,
+    measured_models,
+)
 from computeledger.economics.routing.task import route_of
 from computeledger.facts.reading import Document
 from computeledger.interfaces.views import view_of
-from computeledger.interfaces.web.spec import JUDGE, Answer, Control, Page, Values, View
+from computeledger.interfaces.web.spec import JUDGE, Answer, Control, ControlError, Page, Values, View
 from computeledger.questions.answers.route import answer_case
+from computeledger.questions.wording import words
+from computeledger.sources import load_sources
 
-_MODELS = ("small", "large")
+#: The two models by the first part of the names of their boxes, and who they are at first.
+_MODELS = {"small": "DeepSeek V4 Pro", "large": "Claude Opus 4.8"}
+#: The choice of a model that nobody measured; it goes by the first part of the names of its boxes.
+OWN = "my own numbers"
 _PER_MODEL = (
-    ("success", "Succeeds", "fraction", ("0.35..0.5", "0.7..0.78"), 0.01, 0.99),
-    ("usd_per_attempt", "One try", "USD", ("0.02..0.04", "0.3..0.4"), 0.001, 50.0),
-    ("seconds", "Takes", "s", ("25", "90"), 1.0, 7200.0),
-    ("retry_correlation", "Its tries fail alike", "correlation", ("0.5..0.85", "0.5..0.85"), 0.05, 0.99),
+    ("success", "Completes", "fraction", 0.01, 0.99),
+    ("usd_per_attempt", "One try", "USD", 0.001, 50.0),
+    ("seconds", "Takes", "s", 1.0, 7200.0),
 )
+#: What stands for a model of one's own until its boxes say more.
+_OWN = {
+    "small": {"success": "0.35..0.5", "usd_per_attempt": "0.02..0.04", "seconds": "25"},
+    "large": {"success": "0.7..0.78", "usd_per_attempt": "0.3..0.4", "seconds": "90"},
+}
+
+
+def _of_a_model(model: str, group: str) -> tuple[Control, ...]:
+    """The boxes of a model: who it is, then what was measured of it unless something else is typed."""
+    return (
+        Control(f"{model}.model", "Model", "choice", default=_MODELS[model], choices=(*measured_models(), OWN),
+                group=group),
+        *(Control(f"{model}.{key}", label, unit=unit, low=low, high=high, log=key != "success", group=group,
+                  follows=f"{model}.model", blank="as measured") for key, label, unit, low, high in _PER_MODEL),
+        Control(f"{model}.retry_correlation", "Its tries fail alike", unit="correlation", default="0.5..0.85", low=0.05,
+                high=0.99, group=group, log=False, help="Two tries at one task; 0 is independent."),
+    )  # fmt: skip
+
+
 _CONTROLS = (
-    *(Control(f"{model}.{key}", label, unit=unit, default=defaults[place], low=low, high=high,
-              log=key in ("usd_per_attempt", "seconds"), group=f"The {model} model",
-              help="Two tries at one task; 0 is independent." if key == "retry_correlation" else "")
-      for place, model in enumerate(_MODELS) for key, label, unit, defaults, low, high in _PER_MODEL),
-    Control("verifier.usd", "One check", unit="USD", default="0.002", low=0.0001, high=10, group="The check"),
-    Control("verifier.seconds", "Takes", unit="s", default="20", low=0.1, high=7200, group="The check"),
+    *_of_a_model("small", "A model"),
+    *_of_a_model("large", "Another model"),
+    Control("verifier.usd", "One check", unit="USD", default="0.01", low=0.0001, high=10, group="The check"),
+    Control("verifier.seconds", "Takes", unit="s", default="60", low=0.1, high=7200, group="The check"),
     Control("verifier.false_accept", "Lets wrong ones pass", unit="fraction", default="0.1", low=0, high=0.5, log=False,
             group="The check"),
     Control("verifier.false_reject", "Refuses right ones", unit="fraction", default="0.05", low=0, high=0.5, log=False,
             group="The check"),
-    Control("fallback.usd", "A person", unit="USD", default="6", low=0.1, high=500, group="Otherwise",
+    Control("fallback.usd", "A person", unit="USD", default="60", low=0.1, high=500, group="Otherwise",
             help="Takes over what no model finishes."),
-    Control("fallback.seconds", "Takes", unit="s", default="1800", low=10, high=100000, group="Otherwise"),
+    Control("fallback.seconds", "Takes", unit="s", default="3600", low=10, high=100000, group="Otherwise"),
     Control("task.latency_usd_per_hour", "An hour of waiting", unit="USD", default="2", low=0.1, high=500,
             group="Otherwise"),
-    Control("task.failure_usd", "A task not completed", unit="USD", default="10", low=0.01, high=500,
+    Control("task.failure_usd", "A task not completed", unit="USD", default="60", low=0.01, high=500,
             group="Otherwise", blank="nothing", help="What it costs besides that one is delivered wrong, or given up."),
     Control("task.min_success", "Must complete", unit="fraction", low=0.05, high=0.99, log=False, group="Otherwise",
             blank="as the best model", help="Share of the tasks; empty: as many as the best single model."),
-    Control("task.model_correlation", "Models fail alike", unit="correlation", default="0.4..0.85", low=0.05, high=0.99,
-            log=False, group="Otherwise", help="0: what one cannot do says nothing of the other."),
+    Control("task.max_tries", "Tries of a model", default="2", low=1, high=8, whole=True, log=False, group="Otherwise",
+            help="At most."),
+    Control("task.model_correlation", "Models fail alike", unit="correlation", default=MEASURED_MODEL_CORRELATION,
+            low=0.05, high=0.99, log=False, group="Otherwise", help="0: what one cannot do says nothing of the other."),
 )  # fmt: skip
+
+
+def _filled(values: Values) -> Values:
+    """The boxes with what was measured of a model, or stands for one's own, where they are empty."""
+    known: Values = {}
+    for model, first in _MODELS.items():
+        one = measured_models().get(values.get(f"{model}.model", first))
+        figures = _OWN[model] if one is None else _measured(one)
+        known |= {f"{model}.{key}": text for key, text in figures.items()}
+        given = [key for key, *_ in _PER_MODEL if f"{model}.{key}" in values]
+        known = {name: text for name, text in known.items() if name != f"{model}.source" or not given}
+    return known | values
+
+
+def _measured(one: MeasuredModel) -> Values:
+    return {
+        "success": f"{one.solved} of {one.tasks}", "usd_per_attempt": f"{one.usd_per_attempt:g}",
+        "seconds": f"{one.s_per_attempt:g}", "failed_cost_ratio": f"{one.failed_cost_ratio:g}",
+        "source": f"{one.source}, {one.submitted}, {one.locator}",
+    }  # fmt: skip
 
 
 def task_text(values: Values) -> str:
@@ -50,31 +101,40 @@ def task_text(values: Values) -> str:
 
     Examples
     --------
-    >>> print(task_text({"small.success": "0.5", "task.model_correlation": "0.4..0.8"}), end="")
+    >>> print(task_text({"small.model": OWN, "small.success": "37 of 90", "task.failure_usd": "10"}), end="")
     [task]
-    model_correlation = "0.4..0.8"
+    failure_usd = 10.0
     <BLANKLINE>
     [[model]]
     name = "small"
-    success = 0.5
+    success = [37, 90]
     <BLANKLINE>
     [[model]]
-    name = "large"
+    name = "Claude Opus 4.8"
     """
     sections: dict[str, list[str]] = {"task": [], "verifier": [], "fallback": [], **{name: [] for name in _MODELS}}
     for name, text in values.items():
         section, _, key = name.partition(".")
-        sections[section].append(f"{key} = {_number(text)}")
+        if key != "model":
+            sections[section].append(f"{key} = {_number(text)}")
     parts = [
-        "\n".join([f'[[model]]\nname = "{name}"' if name in _MODELS else f"[{name}]", *lines])
+        "\n".join([f'[[model]]\nname = "{_called(name, values)}"' if name in _MODELS else f"[{name}]", *lines])
         for name, lines in sections.items()
         if lines or name in _MODELS
     ]
     return "\n\n".join(parts) + "\n"
 
 
+def _called(model: str, values: Values) -> str:
+    """The name of a model; of one's own the first part of the names of its boxes."""
+    said = values.get(f"{model}.model", _MODELS[model])
+    return model if said == OWN else said
+
+
 def _number(text: str) -> str:
-    """A number as TOML writes one, and anything else as a text for the engine to judge."""
+    """A number as TOML writes one, counts as a list, and anything else as a text for the engine to judge."""
+    if counts := re.fullmatch(r"(\d+) of (\d+)", text):
+        return f"[{counts[1]}, {counts[2]}]"
     try:
         return repr(float(text)) if float(text) < float("inf") else f"'{text}'"
     except ValueError:
@@ -82,19 +142,26 @@ def _number(text: str) -> str:
 
 
 def _answer(values: Values, working: bool) -> Answer:
-    text = task_text(values)
+    names = [_called(model, values) for model in _MODELS]
+    if names[0] == names[1]:
+        raise ControlError("large.model", f"Another model {names[1]!r}: the same twice; choose two models")
+    text = task_text(_filled(values))
     case = route_of(Document("TASK.toml", text, tomllib.loads(text), shipped=False), Path())
     found = answer_case(case)
     return Answer(found.to_dict(working=working), "computeledger route TASK.toml", found, text)
 
 
+_SUPPORT = {
+    "small.model": OWN, "large.model": OWN, "verifier.usd": "0.002", "verifier.seconds": "20", "fallback.usd": "6",
+    "fallback.seconds": "1800", "task.failure_usd": "10", "task.max_tries": "4", "task.model_correlation": "0.4..0.85",
+}  # fmt: skip
 _EXAMPLES: dict[str, Values] = {
-    "Small, large, then a person": {},
+    "DeepSeek or Claude, for code": {},
+    "GPT-5.4 or GPT-5.5, for code": {"small.model": "GPT-5.4", "large.model": "GPT-5.5"},
     "No person to fall back on": {"fallback.usd": "", "fallback.seconds": ""},
-    "A check that is often wrong": {"verifier.false_accept": "0.3", "verifier.false_reject": "0.2"},
-    "A wrong result costs nothing": {"task.failure_usd": ""},
-    "A wrong result is very dear": {"task.failure_usd": "50"},
-    "An hour of waiting is dear": {"task.latency_usd_per_hour": "150"},
+    "A check that often errs": {"verifier.false_accept": "0.3", "verifier.false_reject": "0.2"},
+    "A failure costs nothing": {"task.failure_usd": ""},
+    "Invented: support requests": _SUPPORT,
 }
 
 
@@ -103,22 +170,58 @@ def _example_texts() -> frozenset[str]:
     """The tasks that the examples describe."""
     default = {one.name: one.default for one in _CONTROLS}
     return frozenset(
-        task_text({name: text for name, text in (default | values).items() if text}) for values in _EXAMPLES.values()
+        task_text(_filled({name: text for name, text in (default | values).items() if text}))
+        for values in _EXAMPLES.values()
     )
 
 
 def _view(answer: Answer) -> View:
-    """The answer, told to be an example as long as the numbers are one's."""
+    """The answer, with what was measured of its models, and told to be an example as long as the numbers are one's."""
     view = view_of(answer.source)
-    if answer.plan not in _example_texts():
-        return view
-    context = f"{view.context[:1].lower()}{view.context[1:]}"
-    return replace(view, context=f"An example until the numbers are yours: {context}")
+    models = answer.source.case.models
+    chosen = {
+        f"{slot}.{key}": text
+        for slot, one in zip(_MODELS, models, strict=True)
+        for key, text in _placeholders(one.name, slot).items()
+    }
+    shown = [measured_models()[one.name] for one in models if one.source]
+    is_example = answer.plan in _example_texts()
+    if not shown:
+        context = f"{view.context[:1].lower()}{view.context[1:]}"
+        context = f"Invented numbers, until you put in yours: {context}" if is_example else view.context
+        return replace(view, context=context, chosen=chosen)
+    whose = "Models" if len(shown) == len(models) else shown[0].model
+    measured, failing = f"{whose} as measured on {MEASURED_TASKS} with {MEASURED_AGENT}", answer.document["failure_usd"]
+    context = f"{measured}. {view.context}"
+    if is_example:
+        _, _, near = view.context.partition(". ")
+        fails = f"a failure's {words(failing, 'USD', 2)}" if failing else "costs"
+        context = f"{measured}; check, person and {fails} are an example. {near if failing else view.context}".strip()
+    facts = tuple((one.model, _measured_words(one)) for one in shown)
+    return replace(view, context=context, facts=(*facts, *view.facts), chosen=chosen)
+
+
+def _placeholders(name: str, slot: str) -> Values:
+    """What stands for the empty boxes of a model."""
+    one = measured_models().get(name)
+    if one is None:
+        return _OWN[slot]
+    return {
+        "success": f"{one.solved / one.tasks:.3g}", "usd_per_attempt": f"{one.usd_per_attempt:g}",
+        "seconds": f"{one.s_per_attempt:g}",
+    }  # fmt: skip
+
+
+def _measured_words(one: MeasuredModel) -> str:
+    """What was measured of a model, and where."""
+    cost, takes = words(one.usd_per_attempt, "USD", 2), words(one.s_per_attempt, "s", 2)
+    tried = f"completed {one.solved} of {one.tasks} tasks, each tried once, for {cost} and in {takes} a try"
+    return f"{tried}; {load_sources()[one.source].publisher}, {one.submitted}"
 
 
 PAGE = Page(
     "route", "Route", "Which models finish a task most cheaply?", _CONTROLS,
     _answer, _view,
     short="Which model is the cheapest?", section=JUDGE, presets=_EXAMPLES,
-    invites="An example: put in your own numbers.", opener="Put in your numbers",
+    invites="Pick two models, then put in your own task.", opener="Put in your numbers",
 )  # fmt: skip
