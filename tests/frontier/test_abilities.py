@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import computeledger as cl
 from computeledger.arrays import median
 from computeledger.facts.load import load_model, load_system
 from computeledger.frontier.abilities import trains
@@ -66,6 +67,20 @@ def test_larger_worlds_make_shorter_steps_at_the_critical_batch() -> None:
         )
         steps[chip] = run[0].step_s
     assert steps["gb200-gpu"] < 0.8 * steps["h100-sxm5-80gb"]
+
+
+def test_a_given_rate_of_failures_takes_the_place_of_the_published_ones() -> None:
+    """Half of the published median stops a run half as often; published ends make a wider range than one rate."""
+    spec = "100K chips of h100-sxm5-80gb"
+    usual, rare = (cl.systems(spec=spec, samples=16, interruptions_per_gpu_year=one) for one in (None, "0.1"))
+    rates = [one.to_dict()["assumptions"]["interruptions_per_gpu_year"] for one in (usual, rare)]
+    before, after = (one.steps["dense"][1] for one in (usual, rare))
+    between = after.mean_time_between_failures_s / before.mean_time_between_failures_s
+    assert between == pytest.approx(rates[0]["median"] / 0.1) and before.step_s == after.step_s
+    assert before.calendar_s > after.calendar_s > after.busy_s == before.busy_s
+    wide, narrow = (one.calendar_high_s / one.calendar_low_s for one in (before, after))
+    assert wide > 1.3 * narrow and rates[0]["low"] < rates[0]["high"]
+    assert "(0.1 per GPU and year)" in rare.view().context
 
 
 def test_mixed_generations_share_the_batch_and_the_slowest_waits() -> None:

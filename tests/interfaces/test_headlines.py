@@ -164,7 +164,7 @@ def test_a_training_system_says_what_its_table_says(capsys: pytest.CaptureFixtur
     lost = words(float(months) - float(busy), "", 2)
     fewer = words(6 - float(busy), "", 2)
     ends = month_ends(row)
-    made_of = f"{ends.replace(' to ', ' – ')}; 6 asked \u2212 {fewer} for faster steps + {lost} for failures"
+    made_of = f"{ends.replace(' to ', ' – ')}; 6 as asked, {fewer} less for faster steps, {lost} for failures"
     assert said == (f"{months} months", made_of)
     assert (
         f"(90 %: {ends} months)" in view.headline.replace("\u00a0", " ") and row["calendar_low_s"] < row["calendar_s"]

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from computeledger.arrays import Range
+from computeledger.arrays import Range, Uncertain
 from computeledger.errors import unknown_id
 from computeledger.facts.catalog import shipped_file
 from computeledger.facts.reading import read_facts, read_file
 from computeledger.facts.schema import Fact
+from computeledger.units import YEAR_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +64,28 @@ def published_interruptions_per_gpu_s() -> Range:
     rates = [one.interruptions_per_gpu_s for one in load_reliability().values()]
     known = sorted(rate for rate in rates if rate is not None)
     return Range(known[0], known[-1], mid=float(np.median(known)))
+
+
+def interruptions_per_gpu_s(per_gpu_year: Uncertain | None) -> Uncertain:
+    """Rate of unexpected stops from one of a year; where none is given, that of published runs.
+
+    Parameters
+    ----------
+    per_gpu_year : float, ndarray, Range or None
+        Unexpected stops per GPU and year [1/year].
+
+    Returns
+    -------
+    float, ndarray or Range
+        The same per second [1/s].
+
+    Examples
+    --------
+    >>> interruptions_per_gpu_s(Range(0.1, 0.2)).low == 0.1 / YEAR_S, interruptions_per_gpu_s(None).low > 0
+    (True, True)
+    """
+    if per_gpu_year is None:
+        return published_interruptions_per_gpu_s()
+    if isinstance(per_gpu_year, Range):
+        return Range(per_gpu_year.low / YEAR_S, per_gpu_year.high / YEAR_S)
+    return per_gpu_year / YEAR_S

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from computeledger.arrays import Num, Range, median, sample
+from computeledger.arrays import Num, Range, Uncertain, median, sample
 from computeledger.errors import ComputeLedgerError, DoesNotFitError, QuantityError
 from computeledger.facts.architecture import Model
-from computeledger.facts.reliability import published_interruptions_per_gpu_s
+from computeledger.facts.reliability import interruptions_per_gpu_s
 from computeledger.facts.schema import System
 from computeledger.frontier.abilities import Trainable
 from computeledger.frontier.shapes import shaped_model
@@ -221,12 +221,12 @@ def best_step(model: Model, domain: tuple[System, int], n_gpus: float, batch_tok
     return BestStep(job, median(scenario.global_batch_tokens), swept.best(1)[0])
 
 
-def _reliability() -> Reliability:
+def _reliability(per_gpu_s: Uncertain) -> Reliability:
     stops = {name: median_of(value) for name, (value, _) in ASSUMED_STOPS.items()}
-    return Reliability(interruptions_per_gpu_s=median_of(published_interruptions_per_gpu_s()), **stops)
+    return Reliability(interruptions_per_gpu_s=median_of(per_gpu_s), **stops)
 
 
-def _part(model: Model, generation: Generation, batch_tokens: float) -> GenerationStep:
+def _part(model: Model, generation: Generation, batch_tokens: float, per_gpu_year: Uncertain | None) -> GenerationStep:
     system = generation.system
     if system is None:
         raise DoesNotFitError(f"no shipped scale-up domain is made of {generation.accelerator.id}: see facts search")
@@ -241,36 +241,38 @@ def _part(model: Model, generation: Generation, batch_tokens: float) -> Generati
         step_s=option.step_s,
         mfu_fraction=option.mfu_fraction,
         memory_bytes=option.memory_bytes,
-        goodput_fraction=job_goodput_fraction(found.n_gpus),
+        goodput_fraction=job_goodput_fraction(found.n_gpus, per_gpu_year),
     )
 
 
-def job_goodput_fraction(n_gpus: int) -> float:
-    """Share of the time in which a job advances whose every failure stops it whole, at published rates.
+def job_goodput_fraction(n_gpus: int, per_gpu_year: Uncertain | None = None) -> float:
+    """Share of the time in which a job advances whose every failure stops it whole.
 
     Parameters
     ----------
     n_gpus : int
         Of the job [-].
+    per_gpu_year : float, ndarray or Range, optional
+        Unexpected stops per GPU and year; as published where none is given, measured up to 16K GPUs [1/year].
 
     Returns
     -------
     float
-        With checkpoints and restarts taken off; rates were measured up to 16K GPUs [-].
+        With checkpoints and restarts taken off [-].
 
     Examples
     --------
     >>> job_goodput_fraction(131_072) < job_goodput_fraction(16_384) < 1
     True
     """
-    return float(median(goodput(_reliability(), n_gpus).goodput_fraction))
+    return float(median(goodput(_reliability(interruptions_per_gpu_s(per_gpu_year)), n_gpus).goodput_fraction))
 
 
 @functools.lru_cache(maxsize=64)
-def _inverse_goodput(n_gpus: int) -> NDArray[np.float64]:
+def _inverse_goodput(n_gpus: int, per_gpu_year: Uncertain | None) -> NDArray[np.float64]:
     """Time on the calendar over useful time of a job, a sample a draw of its failure rate and stops, in one order."""
     ranges = {name: value for name, (value, _) in ASSUMED_STOPS.items()}
-    draws = sample({"interruptions_per_gpu_s": published_interruptions_per_gpu_s(), **ranges}, _N_DRAWS)
+    draws = sample({"interruptions_per_gpu_s": interruptions_per_gpu_s(per_gpu_year), **ranges}, _N_DRAWS)
     found = []
     for place in range(_N_DRAWS):
         one = {name: float(np.broadcast_to(values, _N_DRAWS)[place]) for name, values in draws.items()}
@@ -282,8 +284,9 @@ def _inverse_goodput(n_gpus: int) -> NDArray[np.float64]:
 
 
 def _calendar_ends_s(
-    model: Model, generations: Sequence[Generation], parts: Sequence[GenerationStep], busy_s: float
-) -> tuple[float, float]:
+    model: Model, generations: Sequence[Generation], parts: Sequence[GenerationStep], busy_s: float,
+    per_gpu_year: Uncertain | None,
+) -> tuple[float, float]:  # fmt: skip
     """The 90 % interval of a run's time on the calendar, with the accuracy of steps like its own."""
     factors = load_training_factors()
     batch = Batch(SEQUENCE_TOKENS, 1.0)
@@ -293,12 +296,15 @@ def _calendar_ends_s(
     if ratios:  # the least known chip sets how sure the pace is
         values = sample({"step": max(ratios, key=lambda one: one.high / one.low)}, _N_DRAWS)["step"]
         slower = values / np.median(values)
-    whole = busy_s * slower * math.prod(_inverse_goodput(one.n_gpus) for one in parts)
+    whole = busy_s * slower * math.prod(_inverse_goodput(one.n_gpus, per_gpu_year) for one in parts)
     low, high = np.quantile(np.asarray(whole), (0.05, 0.95), method="nearest")
     return float(low), float(high)
 
 
-def run_step(model: Model, generations: Sequence[Generation], tokens: float, batch: tuple[float, float]) -> RunStep:
+def run_step(
+    model: Model, generations: Sequence[Generation], tokens: float, batch: tuple[float, float],
+    per_gpu_year: Uncertain | None = None,
+) -> RunStep:  # fmt: skip
     """Time a step over all generations: each takes a share of the batch by its peak, the slowest sets the pace.
 
     Parameters
@@ -311,6 +317,8 @@ def run_step(model: Model, generations: Sequence[Generation], tokens: float, bat
         Of the run [token].
     batch : tuple of float
         Tokens of a step, and the same over the critical batch [-].
+    per_gpu_year : float, ndarray or Range, optional
+        Unexpected stops per GPU and year; as published where none is given [1/year].
 
     Returns
     -------
@@ -330,7 +338,8 @@ def run_step(model: Model, generations: Sequence[Generation], tokens: float, bat
     whole, over = batch
     try:
         parts = tuple(
-            _part(model, one, whole * peak / sum(peaks)) for one, peak in zip(generations, peaks, strict=True)
+            _part(model, one, whole * peak / sum(peaks), per_gpu_year)
+            for one, peak in zip(generations, peaks, strict=True)
         )
     except ComputeLedgerError as error:
         return RunStep(whole, over, problem=str(error))
@@ -341,13 +350,15 @@ def run_step(model: Model, generations: Sequence[Generation], tokens: float, bat
     busy_s = tokens / batch_tokens * step_s
     useful = math.prod(one.goodput_fraction for one in parts)
     mfu = busy / step_s / sum(peaks)
-    rate = median_of(published_interruptions_per_gpu_s())
+    rate = median_of(interruptions_per_gpu_s(per_gpu_year))
     between_s = float(mean_time_between_failures_s(sum(one.n_gpus for one in parts), rate))
-    ends = _calendar_ends_s(model, generations, parts, busy_s)
+    ends = _calendar_ends_s(model, generations, parts, busy_s, per_gpu_year)
     return RunStep(batch_tokens, over, parts, step_s, mfu, busy_s, busy_s / useful, between_s, *ends)
 
 
-def run_steps(run: Trainable, generations: Sequence[Generation], name: str = "model") -> list[RunStep]:
+def run_steps(
+    run: Trainable, generations: Sequence[Generation], name: str = "model", per_gpu_year: Uncertain | None = None
+) -> list[RunStep]:
     """Time a run at its critical batch: at the median, and at both ends of its interval where it has one.
 
     Parameters
@@ -358,6 +369,8 @@ def run_steps(run: Trainable, generations: Sequence[Generation], name: str = "mo
         Of the system.
     name : str
         Of the model.
+    per_gpu_year : float, ndarray or Range, optional
+        Unexpected stops per GPU and year; as published where none is given [1/year].
 
     Returns
     -------
@@ -379,7 +392,10 @@ def run_steps(run: Trainable, generations: Sequence[Generation], name: str = "mo
     critical = critical_batch_range(tokens)
     middle_tokens = float(critical_batch_tokens(tokens))
     tried = (critical.low, middle_tokens, critical.high) if isinstance(critical, Range) else (middle_tokens,)
-    return [run_step(model, generations, tokens, (batch, batch / middle_tokens)) for batch in counted(tried, "batches")]
+    return [
+        run_step(model, generations, tokens, (batch, batch / middle_tokens), per_gpu_year)
+        for batch in counted(tried, "batches")
+    ]
 
 
 def run_model(run: Trainable, name: str) -> Model:

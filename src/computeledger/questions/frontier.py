@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from computeledger.errors import InputError
 from computeledger.fields import MOST_SAMPLES, Asked, asked, shared
 from computeledger.questions.sweep import SweepQuestion
+from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.questions.setup import OF_PEAK, Sampled
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ class SystemsQuestion(Sampled):
     spec: str = asked("text", "Such as '400 MW facility of gb200-gpu'.", ..., example="400 MW facility of gb200-gpu")
     duration: Uncertain = asked("s", "Duration of a run.", "4 months", unit=None, is_open=True)
     utilization: Uncertain = asked("fraction", "Utilisation, as a share of peak FLOP/s.", OF_PEAK, is_open=True)
+    interruptions_per_gpu_year: Uncertain | None = shared(
+        PretrainQuestion, "interruptions_per_gpu_year", blank="as published"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

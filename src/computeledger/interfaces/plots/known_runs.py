@@ -8,16 +8,20 @@ from typing import Any
 
 from computeledger.frontier.epoch_files import SPECULATIVE, TrainingRun, record_below, records
 from computeledger.interfaces.plots import palette, parts
+from computeledger.interfaces.plots.names import Labels
 from computeledger.interfaces.plots.parts import Spec, plain, rounded
 from computeledger.questions.wording import figure_words, interval_words, point, show, words
 from computeledger.units import TERA
 
+#: A line of text above the line of this system reaches to so many times its FLOP.
+_TEXT_HIGH = 4.0
 #: Decades between two labels.
 _APART = 0.3
-#: Where the two runs' names stand, away from published ones, and their marks.
-_BESIDE = {"dense model": "middle right", "mixture of experts": "top left"}
-_MARKS = {"dense": "circle", "moe": "diamond"}
-_HEIGHT_PX = 380
+#: Marks of the two runs, and their size [px].
+_MARKS, _OWN_PX = {"dense": "circle", "moe": "diamond"}, 13
+_HEIGHT_PX, _MARGIN_PX = 380, 82
+#: Published runs that are named beside their size and tokens, at most: those of the most compute that have room.
+_NAMED = 4
 #: Axes without lines over the drawing, which would run through names.
 _LINE = {"showgrid": False, "showline": True, "ticks": "outside"}
 
@@ -53,10 +57,18 @@ def runs_figure(flop: Any, runs: Sequence[TrainingRun]) -> Spec:
         "line": {"color": palette.CHOSEN, "width": 2.5}, "hovertemplate": f"{said}<extra></extra>",
     })  # fmt: skip
     text = f"this run: <b>{figure_words(flop, 'FLOP')}</b>{_beside_record(point(flop))}"
-    label = {**parts.note(text, math.log10(high)), "yanchor": "bottom", "x": 0.99, "xanchor": "right"}
+    is_left = _crowd(runs, high, True) < _crowd(runs, high, False)
+    place = {"x": 0.01, "xanchor": "left"} if is_left else {"x": 0.99, "xanchor": "right"}
+    label = {**parts.note(text, math.log10(high)), "yanchor": "bottom", **place}
     every = [one.training_flop for one in runs]
     axis = parts.log_axis([0.4 * min(every, default=low), *every, low, 8 * high], _flop)
     return _framed(data, [label], {"type": "date", "dtick": "M24"}, axis)
+
+
+def _crowd(runs: Sequence[TrainingRun], flop: float, is_early: bool) -> int:
+    """Runs of the earlier or the later half that lie where text on a line would stand."""
+    middle = sorted(one.date for one in runs)[len(runs) // 2]
+    return sum(1 <= one.training_flop / flop < _TEXT_HIGH and (one.date < middle) is is_early for one in runs)
 
 
 def _beside_record(flop: float) -> str:
@@ -100,9 +112,32 @@ def data_figure(trains: Mapping[str, Any], stock: Mapping[str, float], runs: Seq
     every = [low, 6 * high, *tokens, 0.3 * min(tokens, default=low)]
     up = parts.log_axis([*every, *(point(trains[name]["tokens"]) for name in own)], lambda value: show(value, ""))
     axis = {**parts.log_axis(ends, lambda value: show(value, ""), 0.0), "title": {"text": "parameters, total →"}}
-    figure = _framed(data, [label], axis, up)
+    figure = _framed(
+        data, [label, *_names(known, {said: trains[name] for name, said in own.items()}, axis, up)], axis, up
+    )
     figure["layout"] |= {"margin": {**figure["layout"]["margin"], "t": 34}}
     return figure
+
+
+def _names(known: Sequence[TrainingRun], own: Mapping[str, Any], across: Spec, up: Spec) -> list[Spec]:
+    """Names of both runs, and of the largest published ones that have room."""
+    labels = Labels(across["range"], up["range"], _HEIGHT_PX - _MARGIN_PX)
+    at = {one: (math.log10(one.n_params or 1.0), math.log10(one.tokens or 1.0)) for one in known}
+    ours = {
+        said: tuple(math.log10(point(run[key])) for key in ("n_params_total", "tokens")) for said, run in own.items()
+    }
+    for x, y in at.values():
+        labels.mark(x, y)
+    for x, y in ours.values():
+        labels.mark(x, y, _OWN_PX)
+    for said, (x, y) in ours.items():
+        labels.name(said, x, y, size_px=_OWN_PX, is_answer=True, is_needed=True)
+    named: set[str] = set()
+    for one in sorted(known, key=lambda run: -run.training_flop):
+        name = one.name.partition(" (")[0]
+        if len(named) < _NAMED and name not in named and labels.name(name, *at[one]):
+            named.add(name)
+    return labels.notes
 
 
 def _own(run: Mapping[str, Any], said: str, mark: str) -> Spec:
@@ -110,10 +145,9 @@ def _own(run: Mapping[str, Any], said: str, mark: str) -> Spec:
     size, tokens = run["n_params_total"], run["tokens"]
     text = f"{said}: {figure_words(size, '')} parameters, {figure_words(tokens, 'tokens')}"
     return {
-        "type": "scatter", "mode": "markers+text", "x": rounded([point(size)]), "y": rounded([point(tokens)]),
-        "name": said, "showlegend": False, "textfont": {"size": 12}, "text": [f"\u00a0{said}\u00a0"],
-        "textposition": _BESIDE[said],
-        "marker": {"color": palette.CHOSEN, "size": 13, "symbol": mark}, "hovertemplate": f"{text}<extra></extra>",
+        "type": "scatter", "mode": "markers", "x": rounded([point(size)]), "y": rounded([point(tokens)]),
+        "name": said, "showlegend": False,
+        "marker": {"color": palette.CHOSEN, "size": _OWN_PX, "symbol": mark}, "hovertemplate": f"{text}<extra></extra>",
         "error_x": _error(size), "error_y": _error(tokens),
     }  # fmt: skip
 

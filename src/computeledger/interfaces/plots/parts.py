@@ -201,6 +201,8 @@ def log_axis(values: Iterable[float], label: Callable[[float], str], pad: float 
     --------
     >>> log_axis([1.0, 1000.0], "{:g}".format)["ticktext"]
     ['1', '10', '100', '1000']
+    >>> log_axis([2.0, 900.0], "{:g}".format, 0.0)["ticktext"]
+    ['3', '10', '30', '100', '300']
     """
     every = [value for value in values if value > 0] or [1.0]
     low, high = math.log10(min(every)) - pad, math.log10(max(every)) + pad
@@ -209,9 +211,10 @@ def log_axis(values: Iterable[float], label: Callable[[float], str], pad: float 
     decades = [decade for decade in range(math.floor(low), math.ceil(high) + 1) if decade % skip == 0]
     ticks = [step * 10.0**decade for decade in decades for step in steps]
     ticks = [tick for tick in ticks if low <= math.log10(tick) <= high]
-    if len(ticks) < _FEWEST_TICKS:
-        ticks = [step * 10.0**decade for decade in decades for step in (1, 1.5, 2, 3, 4, 5, 7)]
-        ticks = [tick for tick in ticks if low <= math.log10(tick) <= high]
+    for finer in ((1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7)):
+        if len(ticks) < _FEWEST_TICKS:
+            ticks = [step * 10.0**decade for decade in decades for step in finer]
+            ticks = [tick for tick in ticks if low <= math.log10(tick) <= high]
     return {"type": "log", "range": [round(low, 4), round(high, 4)], "tickvals": ticks,
             "ticktext": [label(tick) for tick in ticks], "fixedrange": True, "zeroline": False}  # fmt: skip
 

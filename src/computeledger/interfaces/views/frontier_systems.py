@@ -48,8 +48,8 @@ def _steps(trains: Document) -> Table:
     note = (
         "from the operation model, at the critical batch and at both ends of its 90 % interval; batch: as many "
         "whole sequences for each rank of the layout as come near; over critical: that batch over the "
-        "median critical batch of the run; with stops: every failure stops the whole job, at rates measured on up to "
-        "16K GPUs"
+        "median critical batch of the run; with stops: every failure stops the whole job; published rates were "
+        "measured on up to 16K GPUs"
     )
     return Table(title, _STEPS, rows, "dense.step_s", note, drops=("layout",), is_detail=True)
 
@@ -133,8 +133,8 @@ def _model_words(model: str) -> str:
 
 
 _REACH = (
-    "Compute of published training runs by date of release, as Epoch AI estimates it (hollow: speculative; the data "
-    "end in {last}), and of this system's run with its 90 % interval."
+    "Compute of published training runs by date of release, as Epoch AI estimates it (hollow: speculative; named: the "
+    "largest of its time; the data end in {last}), and of this system's run with its 90 % interval."
 )
 _TEXT = (
     "Size and training tokens of a dense model and of a mixture of experts that this compute trains, with 90 % "
@@ -200,10 +200,10 @@ def _system_tiles(document: Document) -> tuple[Tile, ...]:
     run, row = trains["dense"], critical_row(trains["dense"])
     named = " + ".join(one["accelerator"] for one in document["generations"])
     found, most = leans(document), words(point(document["chips"], "p95"), "", 2)
-    power = f"{figure_words(document['power_w']['facility'], 'W')} with cooling"
+    power = f", {figure_words(document['power_w']['facility'], 'W')} with cooling"
     if found:
-        power = f"{found[0]} each with cooling, {most} at {found[1]}"
-    chips = "; ".join([", ".join(part for part in (named, interval_words(document["chips"], "")) if part), power])
+        power = f": {found[0]} each with cooling, {found[1]} at least"
+    chips = f"{' '.join(part for part in (interval_words(document['chips'], ''), named) if part)}{power}"
     compute = with_interval(Tile("Compute", "", key="dense.flop"), run["flop"], "FLOP")
     tiles = [replace(compute, band=f"{compute.band}; the most with {most} chips") if found else compute]
     if not row["problem"]:

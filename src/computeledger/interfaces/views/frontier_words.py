@@ -76,11 +76,11 @@ def months_made_of(trains: Document) -> str:
     """What the months of the dense run are made of: those asked, those of slower steps, those that failures take."""
     row = critical_row(trains["dense"])
     slower, lost = more_months(trains["months"], row), lost_months(row)
-    said = f"{trains['months']:.3g} asked"
+    said = f"{trains['months']:.3g} as asked"
     if slower != "0":
         is_faster = slower[:1] == "\u2212"
-        said += f" \u2212 {slower[1:]} for faster steps" if is_faster else f" + {slower} for slower steps"
-    return f"{said}; with failures it {HARDLY}" if lost == HARDLY else f"{said} + {lost} for failures"
+        said += f", {slower[1:]} less for faster steps" if is_faster else f", {slower} for slower steps"
+    return f"{said}; with failures it {HARDLY}" if lost == HARDLY else f"{said}, {lost} for failures"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,8 @@ def over_record(flop: Any) -> OverRecord | None:
         return None
     ends = {name: point(flop, name) / record.training_flop for name in ("p05", "p50", "p95")}
     is_estimate = record.confidence == SPECULATIVE
-    return OverRecord(record.name.partition(" (")[0], figure_words(ends, ""), interval_words(ends, ""), is_estimate)
+    times, band = words(ends["p50"], "", 2), interval_words(ends, "")
+    return OverRecord(record.name.partition(" (")[0], times, band, is_estimate)
 
 
 def system_headline(document: Document) -> str:
@@ -194,10 +195,19 @@ def _planned(document: Document, row: Document) -> str:
         return "Failures included, it ends in time"
     expect = f"You ask for {months:.3g} months; expect {words(calendar, '', 2)}"
     if calendar - busy > busy - months:
-        worst = "; the long end is for the highest published failure rates" if month_ends(row) else ""
-        return f"{stops[:1].upper()}{stops[1:]}{worst}"
+        return f"{stops[:1].upper()}{stops[1:]}{_at_rate(document)}"
     slower = f"steps reach {words(row['mfu_fraction'], 'fraction', 2)} of the chips' peak"
     return f"{expect}: {slower}, and {stops}"
+
+
+def _at_rate(document: Document) -> str:
+    """The rate of failures behind a run's months, and over which rates their range goes."""
+    rate = document.get("assumptions", {}).get("interruptions_per_gpu_year")
+    if rate is None:
+        return ""
+    low, middle, high = (words(rate[name], "", 2) for name in ("low", "median", "high"))
+    within = f"; the range is for {low} to {high}" if rate["low"] < rate["high"] else ""
+    return f" ({middle} per GPU and year{within})"
 
 
 def _every(time_s: float) -> str:

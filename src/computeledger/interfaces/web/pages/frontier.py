@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from computeledger.facts.reliability import published_interruptions_per_gpu_s
 from computeledger.frontier.growth import shipped_scenarios
 from computeledger.interfaces.web.ask import Kind, ask_kind, of_kinds
 from computeledger.interfaces.web.spec import JUDGE, Answer, Control, Page, Values
@@ -16,11 +17,15 @@ from computeledger.questions.frontier import (
     SitesQuestion,
     SystemsQuestion,
 )
+from computeledger.units import YEAR_S
 
 _TRAINING = ("duration", "utilization")
+_FAILURES = "interruptions_per_gpu_year"
+_RATE = published_interruptions_per_gpu_s()
+_PUBLISHED = f"{_RATE.low * YEAR_S:.2g}..{_RATE.high * YEAR_S:.2g}"
 #: By what is asked about.
 KINDS = {
-    "a system": Kind("frontier systems", SystemsQuestion, answer_systems, ("spec", *_TRAINING), "spec"),
+    "a system": Kind("frontier systems", SystemsQuestion, answer_systems, ("spec", *_TRAINING, _FAILURES), "spec"),
     "a run": Kind(
         "frontier forecast", ForecastQuestion, answer_forecast, ("flop", "scenario", "by", *_TRAINING), "flop"
     ),
@@ -46,6 +51,8 @@ _CONTROLS = of_kinds(KINDS, (
             "to it."),
     Control("utilization", "Utilisation", unit="fraction", default="0.4", low=0.05, high=0.7, log=False,
             group="Training", help="FLOP over dense bf16 peak."),
+    Control(_FAILURES, "Failures", unit="per GPU and year", blank=_PUBLISHED, low=0.01, high=2,
+            group="Training", help="Each stops the whole run. Empty: what published runs range over."),
 ))  # fmt: skip
 
 
@@ -62,8 +69,8 @@ PAGE = Page(
         "A 5 GW site of GB200": {"spec": "5 GW facility of gb200-gpu"},
         "100,000 H100": {"spec": "100K chips of h100-sxm5-80gb"},
         "$10bn of GB200": {"spec": "$10bn of gb200-gpu"},
-        "When can 1e28 FLOP be trained?": {"about": "a run"},
-        "That run where power is short": {"about": "a run", "scenario": "power-limited", "by": "2028-12-31"},
+        "1e28 FLOP: when?": {"about": "a run"},
+        "1e28 FLOP, power short": {"about": "a run", "scenario": "power-limited", "by": "2028-12-31"},
         "Known sites": {"about": "sites"},
         "Labs in August 2026": {"about": "labs"},
         "Growth and scenarios": {"about": "growth"},

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from computeledger.arrays import median
+from computeledger.arrays import Range, Uncertain, median
 from computeledger.errors import InputError, shown
 from computeledger.facts.load import load_model
+from computeledger.facts.reliability import interruptions_per_gpu_s
 from computeledger.fields import Given
 from computeledger.frontier.abilities import MIXTURE, Trainable, trains
 from computeledger.frontier.decoding import (
@@ -39,7 +40,7 @@ from computeledger.questions.frontier import (
     SystemsQuestion,
 )
 from computeledger.questions.grounds import figure_document
-from computeledger.units import MONTH_S
+from computeledger.units import MONTH_S, YEAR_S
 from computeledger.workloads.result import quantity
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S
 
@@ -71,7 +72,7 @@ class SystemsAnswer(Answer):
         tokens = quantity(stock.value, "tokens")
         found["text"] = {"stock_tokens": tokens, "low": stock.low, "high": stock.high}
         found["fits"] = [document(one) for one in self.fits]
-        found["assumptions"] = _assumed(utilization)
+        found["assumptions"] = _assumed(utilization, self.question.interruptions_per_gpu_year)
         if self.clue is not None:
             found["power_clue"] = document(self.clue)
         if working:
@@ -129,7 +130,10 @@ def answer_systems(question: SystemsQuestion) -> SystemsAnswer:
         question=question,
         system=system,
         runs=runs,
-        steps={name: run_steps(run, system.generations, name) for name, run in runs.items()},
+        steps={
+            name: run_steps(run, system.generations, name, question.interruptions_per_gpu_year)
+            for name, run in runs.items()
+        },
         rl=[reinforces(model, one) for model in models for one in system.generations],
         served=[serves(model, one) for model in models for one in system.generations],
         fits=weights_fractions([*MODELS, *models[1:]], list(dict.fromkeys([*names, *SYSTEMS]))),
@@ -137,8 +141,12 @@ def answer_systems(question: SystemsQuestion) -> SystemsAnswer:
     )
 
 
-def _assumed(utilization: float) -> dict[str, Any]:
+def _assumed(utilization: float, per_gpu_year: Uncertain | None) -> dict[str, Any]:
+    rate = interruptions_per_gpu_s(per_gpu_year)
+    low, high = (rate.low, rate.high) if isinstance(rate, Range) else (median_of(rate),) * 2
+    ends = {"low": low, "median": median_of(rate), "high": high}
     return {
+        "interruptions_per_gpu_year": {name: value * YEAR_S for name, value in ends.items()},
         "utilization_fraction": utilization,
         "sequence_tokens": SEQUENCE_TOKENS,
         "reference_model": REFERENCE_MODEL,

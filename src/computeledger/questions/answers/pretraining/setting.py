@@ -8,7 +8,7 @@ from typing import Any
 
 from computeledger.arrays import Num, Range, Uncertain
 from computeledger.facts.load import load_model, load_system
-from computeledger.facts.reliability import published_interruptions_per_gpu_s
+from computeledger.facts.reliability import interruptions_per_gpu_s
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability
@@ -16,7 +16,6 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.training.documents import expected_largest
 from computeledger.questions.answers.setup import draw_machine, price_of
-from computeledger.units import YEAR_S
 from computeledger.workloads.pretraining.candidates import Limits
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
 from computeledger.workloads.pretraining.reading import guessed_ratios, read_limits, read_training, stated_layout
@@ -78,11 +77,9 @@ def read_setting(question: PretrainQuestion) -> Setting:
 def _stops(question: PretrainQuestion) -> dict[str, tuple[Uncertain, str]]:
     """Rates and times of stops with their provenance: what was given, else published or assumed."""
     out = dict(ASSUMED_STOPS)
-    out["interruptions_per_gpu_s"] = published_interruptions_per_gpu_s(), "published runs: facts search interruptions"
     given = question.interruptions_per_gpu_year
-    if given is not None:
-        by_s = Range(given.low / YEAR_S, given.high / YEAR_S) if isinstance(given, Range) else given / YEAR_S
-        out["interruptions_per_gpu_s"] = by_s, "given"
+    said = "published runs: facts search interruptions" if given is None else "given"
+    out["interruptions_per_gpu_s"] = interruptions_per_gpu_s(given), said
     for name, stop in _STOPS.items():
         value = getattr(question, name)
         if value is not None:
