@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.interfaces.view import Tile
-from computeledger.questions.wording import interval_words, point, span, words
+from computeledger.questions.wording import figure_words, interval_words, point, span, words
 from computeledger.sources import load_sources
 from computeledger.units import GIGA
 
@@ -92,7 +92,7 @@ def _title(name: str) -> str:
 
 
 def _said(one: Mapping[str, Any]) -> dict[str, str]:
-    return {"text": words(point(one["value"]), one["unit"]), "band": interval_words(one["value"], one["unit"])}
+    return {"text": figure_words(one["value"], one["unit"]), "band": interval_words(one["value"], one["unit"])}
 
 
 #: Origins of inputs that somebody states, whose whole numbers keep their digits up to so many.

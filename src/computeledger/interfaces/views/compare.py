@@ -39,7 +39,7 @@ from computeledger.interfaces.views.compare_words import (
 from computeledger.interfaces.views.display_names import in_names
 from computeledger.interfaces.views.evidence import offers_evidence
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import interval_words, listed, percent, words
+from computeledger.questions.wording import figure_words, interval_words, listed, percent, words
 from computeledger.sources import load_sources
 from computeledger.units import format_count, format_si
 from computeledger.workloads.questions.serve import ServeQuestion
@@ -151,7 +151,7 @@ def _costs(known: Sequence[Offered]) -> Table:
             _name(one, one is known[0] and len(known) > 1),
             *([Cell(paid(one), below=_interval(one, paid_ends(one)))] if has_month else []),
             *([chance_words(one["kept_probability"])] if has_kept else []),
-            str(one["cost"]) if has_month else Cell(str(one["cost"]), below=_interval(one, ends(one))),
+            figure_words(ends(one), "USD") if has_month else Cell(str(one["cost"]), below=_interval(one, ends(one))),
             *([_costs_more(known, one)] if order else []),
         ]
         for one in known

@@ -153,7 +153,7 @@ def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
     each = format_count(document["n_gpus_per_replica"], "GPU")
     replicas = f"{format_count(document['n_replicas'], 'replica')} of {each}"
     idle = f", {document['n_idle_gpus']:,} idle" if document.get("n_idle_gpus") else ""
-    aim = document["assumptions"].get("slowest_tpot_s_of_the_search")
+    aim = document["assumptions"].get("slowest_tpot_s_of_the_search") if "promise" in document else None
     searched = [f"searched within {words(aim, 's')} per output token, as no limit on it was given"] if aim else []
     named = [f"workload {document['workload']['name']}"] if "workload" in document else []
     tokens = "token" if point(document["output_tokens"]) == 1 else "tokens"
@@ -206,7 +206,15 @@ def _context(document: Mapping[str, Any]) -> str:
         replicas = "" if "pools" in document else f"{format_count(document['fleet']['n_replicas'], 'replica')}, each "
         where = f"{replicas}{where}"
     carried = _carried(document["fleet"]) if "fleet" in document else ""
-    return " ".join(part for part in (_waits(document), f"{where}.", carried) if part)
+    return " ".join(part for part in (f"{where}{_within_default(document, where)}.", _waits(document), carried) if part)
+
+
+def _within_default(document: Mapping[str, Any], where: str) -> str:
+    """The limit on the time per token that the search of a batch kept to, where nobody stated one."""
+    aim = document["assumptions"].get("slowest_tpot_s_of_the_search")
+    if not aim:
+        return ""
+    return f"{';' if ':' in where else ','} the cheapest within the default limit of {words(aim, 's')} a token"
 
 
 def _carried(fleet: Mapping[str, Any]) -> str:
@@ -316,16 +324,20 @@ def _pools(document: Mapping[str, Any]) -> str:
 
 def _speed(document: Mapping[str, Any]) -> str:
     speed, full = document["price_of_speed"], document.get("fleet", {}).get("replica", document)
-    floor = words(speed["latency_floor_s"], "s")
-    plateau = words(speed["usd_per_mtok_output_plateau"], "USD/Mtok")
+    floor = words(speed["latency_floor_s"], "s", 2)
+    plateau = words(speed["usd_per_mtok_output_plateau"], "USD/Mtok", 2)
     share = words(speed["slow_mode_saves_fraction"], "fraction", 2)
     times = f", at {words(speed['fast_mode_costs_ratio'], '', 2)} times the cost" if point(full["batch"]) > 1 else ""
     less = f", {share} less" if speed["slow_mode_saves_fraction"] else ": nothing is cheaper"
     if "promise" in document and speed["slow_mode_saves_fraction"]:  # the price above is of a fleet with headroom
-        less += f" than the {words(full['usd_per_mtok_output'], 'USD/Mtok')} of a replica that is always full"
+        less += f" than the {words(full['usd_per_mtok_output'], 'USD/Mtok', 2)} of a replica that is always full"
     alone = "; the engine was measured one request at a time: other batches are extrapolated"
     beyond = alone if document["backend"] in local_engines() else ""
-    return f"fastest {floor} per token (batch 1){times}; cheapest {plateau} (the largest batch){less}{beyond}"
+    plain = f"fastest {floor} per token (batch 1){times}; cheapest {plateau} (the largest batch){less}{beyond}"
+    first = min(document.get("pareto", ()), key=lambda one: float(one["tpot_s"]), default=None)
+    if first is None or first["layout"] == document["layout"]:
+        return plain
+    return f"of this layout: {plain}; fastest of all: {words(first['tpot_s'], 's', 2)} ({first['layout']})"
 
 
 def _fleet(fleet: Mapping[str, Any], assumed: Mapping[str, Any]) -> str:
@@ -427,13 +439,13 @@ def _alternative(one: Mapping[str, Any], remark: str = "") -> list[str | Cell]:
     _, *times = _option(one, "")[:4]
     said, name = layout_said(one["layout"]), f"{one['layout']}{remark}"
     first = Cell(f"{said[:1].upper()}{said[1:]}", below=name) if said else name
-    return [first, *times, words(one["usd_per_mtok_output"], "USD")]
+    return [first, *times, words(one["usd_per_mtok_output"], "USD", 2)]
 
 
 def _option(one: Mapping[str, Any], name: str) -> list[str | Cell]:
-    times = [words(one[key], "s") for key in ("tpot_s", "ttft_s")]
-    rates = [words(one[f"output_tokens_per_s_per_{whom}"], "") for whom in ("user", "gpu")]
-    costs = [words(one[f"usd_per_mtok_{kind}"], "USD") for kind in ("output", "input")]
+    times = [words(one[key], "s", 2) for key in ("tpot_s", "ttft_s")]
+    rates = [words(one[f"output_tokens_per_s_per_{whom}"], "", 2) for whom in ("user", "gpu")]
+    costs = [words(one[f"usd_per_mtok_{kind}"], "USD", 2) for kind in ("output", "input")]
     return [name, f"{one['batch']:,}", *times, *rates, *costs]
 
 
