@@ -50,7 +50,7 @@ def test_a_serving_answer_names_three_measurements_with_what_is_predicted_of_eac
     assert speed["n"] < 8 <= alike["steps"]["n"]  # too few times per token: with all rates
     within = words(alike["steps"]["median_abs_error"], "fraction", 2)
     assert text.startswith(f"Speed within ±{within} in half of the cases; its 90\u00a0% range held ")
-    assert f"held {percent(alike['steps']['coverage_90'])} of {alike['steps']['n']} speeds measured like it." in text
+    assert f"held {percent(alike['steps']['coverage_90'], 2)} of {alike['steps']['n']} speeds measured like it." in text
     within = words(speed["median_abs_error"], "fraction", 2)
     assert f"time per token within {within} in half of {speed['n']} figures (90" in view.evidence.details
     assert [row[-1].href for row in view.evidence.tables[0].rows if isinstance(row[-1], Cell)] == [

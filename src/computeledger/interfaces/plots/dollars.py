@@ -55,7 +55,8 @@ def money_figure(document: Mapping[str, Any], ledger: Ledger) -> Spec:
         spread = interval_words(cost, "USD") or without_spread(ledger, PHASE_NAMES[name])
         part = f"   {percent(share, 2)}" if len(order) > 1 else ""
         head = f"<b>{PHASE_NAMES[name]}  {figure_words(cost, 'USD')}</b>{part}"
-        done = f"<br>{plain(work)}" if (work := _work_words(name, phases[name])) else ""
+        work = _modelled_words(phases[name]) or _work_words(name, phases[name])
+        done = f"<br>{plain(work)}" if work else ""
         notes.append(parts.note(f"{head}<br>{spread} · {hours}{done}", row + 0.2))
     layout = parts.layout(
         _MONEY_PX * len(rows) + 8 + _AXIS_PX,
@@ -80,9 +81,18 @@ def _usd_axis(most: float) -> Spec:
     }  # fmt: skip
 
 
+def _modelled_words(phase: Mapping[str, Any]) -> str:
+    """GPU-hours that the model gives, where what the plan states lies outside their interval."""
+    details = phase.get("details", {})
+    found = details.get("modelled_gpu_hours")
+    if not isinstance(found, Mapping) or found["p05"] <= point(phase["gpu_hours"]) <= found["p95"]:
+        return ""
+    return f"modelled: {figure_words(found, 'GPU-hours')} ({interval_words(found, '')})"
+
+
 def _work_words(name: str, phase: Mapping[str, Any]) -> str:
     """What a phase does with its GPU-hours: its tokens, and how they are spent or how busy chips are with them."""
-    if "tokens" not in phase:
+    if "tokens" not in phase or not point(phase["tokens"]):  # experiments
         return ""
     tokens, details = figure_words(phase["tokens"], ""), phase["details"]
     shares = {key.removesuffix("_fraction"): one for key, one in details.items() if key.endswith("_fraction")}

@@ -22,7 +22,7 @@ from computeledger.units import DAY_S, HOUR_S, MINUTE_S, format_count, format_pe
 from computeledger.validation.claims.check import load_claims
 
 #: By verdict, what does not hold first: the heading, one claim, several claims, and what the verdict means.
-_VERDICTS = {
+VERDICT_WORDS = {
     "fails": ("does not hold", "does not hold", "do not hold", "the formula gives something else"),
     "holds_if": ("holds on a condition", "holds on a condition", "hold on a condition",
                  "as stated it does not hold; under a named condition it does"),
@@ -31,7 +31,8 @@ _VERDICTS = {
                 "the document gives the inputs and the number is ours; nothing to hold or fail"),
     "input": ("cannot be checked, an input", "cannot be checked", "cannot be checked: they are inputs",
               "taken as given; no formula here decides it"),
-    "not_checkable": ("cannot be checked", "cannot be checked", "cannot be checked: too little is stated",
+    "not_checkable": ("cannot be checked, too little stated", "cannot be checked",
+                      "cannot be checked: too little is stated",
                       "too little is stated to recompute it"),
 }  # fmt: skip
 #: By verdict on what the document concludes: the words of a cell, and what the verdict means.
@@ -53,8 +54,7 @@ _RATIOS = (
 )
 _TALLY = (
     "Facts are published ones. Own inputs: the formula gives what was said from the text's own figures, whether or not "
-    "these are right. The texts go by their subject; authors, dates and links are not part of the data, and each claim "
-    "is restated in our words."
+    "these are right. The texts go by their subject."
 )
 #: What a reader calls each of the source documents.
 _DOCUMENTS = {
@@ -152,12 +152,12 @@ def _plots(claims: Sequence[Mapping[str, Any]]) -> tuple[Plot, ...]:
 
 def _headline(claims: Sequence[Mapping[str, Any]], counts: Mapping[str, Mapping[str, int]]) -> str:
     if len(claims) == 1:
-        said = ", ".join(one for one in (_VERDICTS[claims[0]["verdict"]][1], _both(claims[0])) if one != _NOTHING)
+        said = ", ".join(one for one in (VERDICT_WORDS[claims[0]["verdict"]][1], _both(claims[0])) if one != _NOTHING)
         return headline_words(f"Claim {claims[0]['id']}", said)
     n_documents = len({one["document"] for one in claims})
     subject = f"{format_count(len(claims), 'number')} on AI compute"
     if len({one["verdict"] for one in claims}) == 1:
-        return f"{subject} from {format_count(n_documents, 'text')} {_VERDICTS[claims[0]['verdict']][2]}"
+        return f"{subject} from {format_count(n_documents, 'text')} {VERDICT_WORDS[claims[0]['verdict']][2]}"
     return headline_words(subject, _counts(counts))
 
 
@@ -169,7 +169,7 @@ def _counts(counts: Mapping[str, Mapping[str, int]]) -> str:
         if n and words == _UNDECIDED:
             said.append(f"{n} {words}")
         elif n:
-            _, one, several, _ = _VERDICTS[kinds[0]]
+            _, one, several, _ = VERDICT_WORDS[kinds[0]]
             one, several = _AFTER.get(kinds[0], (one, several)) if said else (one, several)
             by = f" ({published} by published facts)" if kinds == ("holds",) and 0 < published < n else ""
             said.append(f"{n} {one if n == 1 else several}{by}")
@@ -209,8 +209,8 @@ def _texts_words(claims: Sequence[Mapping[str, Any]]) -> str:
 
 #: What the texts are, and what they are good for.
 _WHY = (
-    "From a thread, a lecture and three texts that began this project. Plans rest on such numbers: check one before "
-    "you use it."
+    "From a thread, a lecture and three texts that began this project, each claim restated here; authors, dates and "
+    "links are not in the data."
 )
 #: What the name of a text may begin with.
 _KINDS_OF_TEXT = ("thread", "lecture")
@@ -279,7 +279,7 @@ def _in_order(claims: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Claims as the list has them: by verdict, and of those that do not hold the furthest off first."""
     return [
         one
-        for verdict in _VERDICTS
+        for verdict in VERDICT_WORDS
         for one in sorted(claims, key=_by_distance if verdict == "fails" else _as_listed)
         if one["verdict"] == verdict
     ]
@@ -301,7 +301,7 @@ def _as_listed(_claim: Mapping[str, Any]) -> float:
 
 def _verdict(claim: Mapping[str, Any]) -> str:
     """The verdict in words, whether the claim asks little, and whether it rests on its own premises alone."""
-    word = _VERDICTS[claim["verdict"]][0]
+    word = VERDICT_WORDS[claim["verdict"]][0]
     if claim["verdict"] != "holds":
         return word
     loose = _LOOSELY.get(claim["precision"], "") or _LOOSELY.get(claim["relation"], "")
@@ -401,7 +401,7 @@ def _working(claim: Mapping[str, Any]) -> dict[str, Any]:
         ground = ground_words("fact", f"{fact['source']}, {fact['locator']}, {fact['date']}{note}")
         terms.append({"name": formula_words(fact["name"]), "text": fact["given"], "band": "", **ground})
     return {
-        "name": f"{claim['id']}.claim", "title": f"{claim['id']}: {_VERDICTS[claim['verdict']][0]}",
+        "name": f"{claim['id']}.claim", "title": f"{claim['id']}: {VERDICT_WORDS[claim['verdict']][0]}",
         "text": _found(claim), "band": _as_stated(claim), "terms": terms,
         "formula": formula_words(claim["working"]) or "no formula",
     }  # fmt: skip
@@ -477,7 +477,9 @@ def _with_unit(value: float, unit: str, amount: str, per: str) -> str:
         return f"{format_si(value)}/s"
     if amount in ("FLOP", "W", "byte", "bit"):
         return format_si(value, {"byte": "B"}.get(amount, amount)) + per
-    if amount in ("ratio", "-", "B0", "C_RL", "D_inf") or unit == "batch reduction":
+    if amount == "ratio":
+        return f"{format_si(value)}\u00d7{per}"
+    if amount in ("-", "B0", "C_RL", "D_inf") or unit == "batch reduction":
         return format_si(value)
     return f"{format_si(value)} {_PLURAL.get(amount, amount)}{per}"
 

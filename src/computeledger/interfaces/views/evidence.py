@@ -161,10 +161,10 @@ def _held_words(one: Document) -> str:
     --------
     >>> said = [_held_words({"n": 12, "coverage_90": share}) for share in (1.0, 0.9166)]
     >>> [one.replace(chr(160), " ") for one in said]
-    ['90 % range held all 12', '90 % range held 91.7 % of 12']
+    ['90 % range held all 12', '90 % range held 92 % of 12']
     """
     share = one["coverage_90"]
-    return f"90\u00a0% range held {f'{percent(share)} of' if share < 1 else 'all'} {one['n']:,}"
+    return f"90\u00a0% range held {f'{percent(share, 2)} of' if share < 1 else 'all'} {one['n']:,}"
 
 
 def _likely_words(near: Sequence[Document], engine: str) -> str:

@@ -21,7 +21,10 @@ from computeledger.units import format_count
 
 _COLUMNS = ("format", "filled #", "largest batch #", "longest context #")
 _PARTS = ("format", "on", "with", "weights #", "cache #", "rest #", "layout")
-_NOTE = "Of several GPUs the fullest. The largest batch is at this context, the longest context at this batch."
+_NOTE = (
+    "Of several GPUs the fullest; \u00b1 holds nine of ten start-up logs, of engines that have them. The largest batch "
+    "is at this context, the longest context at this batch."
+)
 _DROPS = ("layout", "with", "rest")
 _LACKING = ("format", "on", "too much by #", "needed on each #", "of #", "what fits there")
 
@@ -43,7 +46,7 @@ def view(answer: MemoryAnswer, working: bool) -> View:
         asked=(f"{load} per replica", f"cache in {document['kv_precision']}"),
         headline=_headline(document, best, nearest, chips),
         context=_context(document, (best, started, nearest), _seen(chip) if best is None else ""),
-        tiles=_tiles(best, document, limit) if best else (),
+        tiles=_tiles(best, document, limit, chip) if best else (),
         tile_heading="",
         plots=(_plot(document["fits"], chips),) if shown else (),
         tables=(
@@ -218,12 +221,34 @@ def _limited(one: Mapping[str, Any], limit: float) -> str:
     return "the model's limit" if one["longest_context_tokens"] >= limit > 0 else "set by memory"
 
 
-def _tiles(best: Mapping[str, Any], document: Mapping[str, Any], limit: float) -> tuple[Tile, ...]:
+def _known(held: Mapping[str, Any]) -> str:
+    """How far a total is known: the range of what start-up logs leave open, or what is an estimate."""
+    if not held["rest_sd"]:
+        return f"{words(held['activations'] + held['workspace'], 'B')} of it estimated"
+    return f"{_spread(held)} in nine of ten"
+
+
+def _spread(held: Mapping[str, Any]) -> str:
+    """How far nine in ten start-up logs lie from a total; nothing where none were fitted."""
+    return f"\u00b1{words(_NINE_IN_TEN * held['rest_sd'], 'B', 2)}" if held["rest_sd"] else ""
+
+
+def _sold(held: Mapping[str, Any], chip: Accelerator | None) -> str:
+    """Of how much, and what a chip is sold as that holds more: its makers say GB and mean GiB."""
+    said = f"of {words(held['capacity'], 'B')}"
+    if chip is None or chip.usable_hbm_bytes is None or chip.usable_bytes <= chip.hbm_bytes.value:
+        return said
+    return f"{said} (sold as {chip.hbm_bytes.given})"
+
+
+def _tiles(
+    best: Mapping[str, Any], document: Mapping[str, Any], limit: float, chip: Accelerator | None
+) -> tuple[Tile, ...]:
     held = best["memory_bytes"]
     tokens, batch = f"{document['context_tokens']:,.0f} tokens", format_count(document["batch"], "sequence")
     said = (
         ("GPUs", str(best["n_gpus"]), "fewest that hold it", "n_gpus"),
-        ("Filled on each GPU", words(held["total"], "B"), f"of {words(held['capacity'], 'B')}", "memory_bytes"),
+        ("Filled on each GPU", words(held["total"], "B"), f"{_sold(held, chip)}; {_known(held)}", "memory_bytes"),
         ("Largest batch", f"{best['largest_batch']:,}", f"of {tokens} each", "largest_batch"),
         ("Longest context", f"{best['longest_context_tokens']:,} tokens", f"with {batch}, {_limited(best, limit)}",
          "longest_context_tokens"),
@@ -293,8 +318,9 @@ def _filled(fits: Sequence[Mapping[str, Any]], chips: Mapping[str, str], limit: 
             below=_limited(one, limit) if one["longest_context_tokens"] >= limit > 0 else "",
         )
         where = f"{_place(one, chips)}, {engine_name(one['engine'])}"
-        rows.append([Cell(format_words(one["precision"]), below=where), filled, f"{one['largest_batch']:,}", most])
-    return Table("Memory filled on each GPU", _COLUMNS, rows, "memory_bytes", _NOTE)
+        of_total = Cell(filled, below=_spread(one["memory_bytes"]))
+        rows.append([Cell(format_words(one["precision"]), below=where), of_total, f"{one['largest_batch']:,}", most])
+    return Table("What fits, the fewest GPUs first", _COLUMNS, rows, "memory_bytes", _NOTE)
 
 
 def _parts_of_all(fits: Sequence[Mapping[str, Any]], chips: Mapping[str, str]) -> Table:

@@ -350,7 +350,7 @@ def _drivers(document: Mapping[str, Any]) -> tuple[Table, ...]:
         totals = (plots.swing_words(one, key) for key in ("usd", "gpu_hours"))
         rows.append((plots.input_title(one["name"]), span(one["low"], one["high"], one["unit"]), *totals))
     columns = ("input", "90 % interval", "total cost #", "total GPU-hours #")
-    return (Table(_DEPENDS, columns, rows, "gpu_hours", _METHOD, is_detail=True),) if rows else ()
+    return (Table("Every input that moves it", columns, rows, "gpu_hours", _METHOD, is_detail=True),) if rows else ()
 
 
 _DEPENDS = "What the total depends on"

@@ -43,7 +43,7 @@ def published_hours(known: Mapping[str, Fact], modelled: Any) -> tuple[Table, ..
         total = _hours(sum(fact.value for fact in facts.values()))
         rows.append([_listed([name.replace("_", " ") for name in facts]), total, "–", "–", cited(first.source, every)])
     columns = ["GPU-hours of", "published #", "modelled here #", "off by #", "source"]
-    return (Table("Published beside modelled", columns, rows, "gpu_hours"),)
+    return (Table("Published beside modelled", columns, rows, "gpu_hours", is_detail=True),)
 
 
 def published_run(known: Mapping[str, Fact], modelled: Any, chip: str) -> str:

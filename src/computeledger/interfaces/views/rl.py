@@ -422,11 +422,12 @@ def _phases(document: Mapping[str, Any]) -> Table:
     columns = ("phase", "in a step #", "GPU-hours #", "share", "utilisation #")
     note = (
         "In a step: as long as the mean GPU of its side is in it; sides beside one another overlap. "
-        f"{_START_AND_END} Utilisation: FLOP over dense bf16 peak.{_WAITING if waits else ''}"
+        f"Utilisation: FLOP over dense bf16 peak.{_WAITING if waits else ''}"
     )
     if left_out:
         note += f" Under {format_percent(_TOLD)} each: {listed(left_out)}."
-    return Table("Where GPU-time goes", columns, rows, "gpu_hours", f"{note}{_logged(document, spans)}")
+    told = f"{note}{_logged(document, spans)}"
+    return Table("Where GPU-time goes, by phase", columns, rows, "gpu_hours", told, is_detail=True)
 
 
 def _beta(document: Mapping[str, Any]) -> Table:

@@ -7,6 +7,7 @@ from typing import Any
 
 from computeledger.interfaces.view import View
 from computeledger.interfaces.views import view_of
+from computeledger.interfaces.views.claims import VERDICT_WORDS
 from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.controls import controls_of
 from computeledger.interfaces.web.spec import EVIDENCE, Answer, Page, Values
@@ -14,19 +15,19 @@ from computeledger.questions.answers.claims import answer_claims
 from computeledger.questions.claims import ClaimsQuestion
 
 #: Verdicts on a number and on a conclusion, as the boxes and the address say them.
-_VERDICTS = {
-    "holds": "holds", "holds_if": "holds on a condition", "fails": "does not hold", "derived": "derived by us",
-    "input": "taken as given", "not_checkable": "too little stated",
-}  # fmt: skip
+_VERDICTS = {kind: words for kind, (words, *_) in VERDICT_WORDS.items()}
+#: Words that addresses said before.
+_BEFORE = {"derived by us": "derived", "taken as given": "input", "too little stated": "not_checkable"}
 _CONCLUSIONS = {
     "stands": "stands", "falls": "falls", "does_not_follow": "does not follow", "not_judged": "not judged",
 }  # fmt: skip
 
 
-def _in_words(names: Mapping[str, str], said: str) -> dict[str, Any]:
-    """The look of a box whose choices are words; those of the command are read too."""
-    return {"choices": ("", *names.values()), "renamed": {key: name for key, name in names.items() if key != name},
-            "help": said}  # fmt: skip
+def _in_words(names: Mapping[str, str], said: str, before: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The look of a box whose choices are words; those of the command, and those of before, are read too."""
+    renamed = {key: name for key, name in names.items() if key != name}
+    renamed |= {old: names[key] for old, key in (before or {}).items()}
+    return {"choices": ("", *names.values()), "renamed": renamed, "help": said}
 
 
 _CONTROLS = controls_of(
@@ -38,7 +39,7 @@ _CONTROLS = controls_of(
             "help": "",
             "blank": "words of a claim or its reason, such as B200",
         },
-        "verdict": _in_words(_VERDICTS, "Whether the number holds."),
+        "verdict": _in_words(_VERDICTS, "Whether the number holds.", _BEFORE),
         "conclusion": _in_words(_CONCLUSIONS, "Whether what the text concludes from it stands."),
         "ids": {"name": "id", "kind": "text", "help": "Its id, such as C030."},
     },
@@ -62,8 +63,8 @@ PAGE = Page(
     "claims", "Claims", "Can you trust the round numbers on AI compute?", _CONTROLS, _answer, _view,
     short="Can you trust round numbers?", section=EVIDENCE, opener="Filter the claims",
     search="words",
-    presets={"Every claim": {}, "What does not hold": {"verdict": "does not hold"},
-             "What holds on a condition": {"verdict": "holds on a condition"},
-             "Conclusions that fall": {"conclusion": "falls"},
-             "Conclusions that do not follow": {"conclusion": "does not follow"}},
+    presets={"All": {}, "Do not hold": {"verdict": "does not hold"},
+             "On a condition": {"verdict": "holds on a condition"},
+             "Conclusion falls": {"conclusion": "falls"},
+             "Conclusion does not follow": {"conclusion": "does not follow"}},
 )  # fmt: skip

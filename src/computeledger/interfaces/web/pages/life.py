@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +18,7 @@ from computeledger.interfaces.web.plan_boxes import PLANS, box, boxes_of, plan_t
 from computeledger.interfaces.web.spec import PLAN, Answer, Control, Page, Values, View
 from computeledger.questions.answers.plan import answer_plan
 from computeledger.questions.plan import PlanQuestion
-from computeledger.questions.wording import PHASE_NAMES, point, trusted_to_words, with_interval_words, words
+from computeledger.questions.wording import PHASE_NAMES, point, with_interval_words, words
 from computeledger.workloads.questions.setup import BACKENDS
 
 _SCENARIO = (
@@ -88,14 +89,16 @@ def _view(answer: Answer) -> View:
     view = ledger_view(answer.document, found.ledger)
     published = published_hours(*_modelled(answer.document))
     evidence = view.evidence or unmeasured("PlanAnswer")
+    stated = _stated_later(answer.document)
     if published and evidence and "gpu_hours" in found.ledger.plan.sections["pretraining"]:
         first = published[0].rows[0]
-        said = [f"Pretraining took {first[1]} GPU-hours as published; the model gives {first[2]}."]
-        said += [f"{name}: the plan states {hours}, which the ledger uses; the model gives {modelled}."
-                 for name, hours, modelled, *_ in _stated_later(answer.document)]  # fmt: skip
-        evidence = dataclasses.replace(evidence, details=" ".join([*said, evidence.details]).strip())
-    evidence = evidence and dataclasses.replace(evidence, text=f"{_trusted(answer.document)} {evidence.text}".strip())
-    stated = _stated_later(answer.document) if published else []
+        said = f"Pretraining took {first[1]} GPU-hours as published; the model gives {first[2]}."
+        evidence = dataclasses.replace(evidence, details=f"{said} {evidence.details}".strip())
+    if evidence:
+        text = " ".join(
+            part for part in (_trusted(answer.document), *map(_stated_words, stated), evidence.text) if part
+        )
+        evidence = dataclasses.replace(evidence, text=text)
     published = tuple(dataclasses.replace(one, rows=[*one.rows, *stated], is_detail=True) for one in published)
     ledger, *others = view.tables
     return dataclasses.replace(
@@ -117,7 +120,14 @@ def _trusted(document: Mapping[str, Any]) -> str:
     cost = document["total"]["usd"]
     if not isinstance(cost, Mapping) or cost["p05"] <= 0:  # nothing is uncertain of it, or GPU-time costs nothing
         return ""
-    return f"Trust the total cost to {trusted_to_words(cost)} in nine of ten cases, if its inputs hold."
+    factor = math.sqrt(cost["p95"] / cost["p05"])
+    return f"Trust the total to a factor of {factor:.2g} either way in nine of ten cases, if its inputs hold."
+
+
+def _stated_words(row: list[str]) -> str:
+    """A phase whose GPU-hours the plan states, beside the model's."""
+    name, hours, modelled, off, _ = row
+    return f"{name} counts the {hours} GPU-hours that the plan states; the model gives {modelled}, {off}."
 
 
 def _stated_later(document: Mapping[str, Any]) -> list[list[str]]:
