@@ -31,7 +31,8 @@ def route_words(document: Mapping[str, Any]) -> tuple[str, str]:
     """
     best, failing = document["best"], document.get("failure_usd")
     done, failed = (words(best[name], "fraction", 2) for name in ("success_fraction", "wrong_fraction"))
-    wrong = f", {failed} delivered wrong" if best["wrong_fraction"] > _RARE else ""
+    is_told = has_person(document) and bool(_IS_CHECKED.search(best["policy"]))  # what is not completed is wrong
+    wrong = f", {failed} delivered wrong" if best["wrong_fraction"] > _RARE and not is_told else ""
     cost = f"{words(best['usd_per_completed_task'], 'USD', 2)} per completed task"
     held = ", failures included" if failing else ""
     answer = f"Use {policy_in_full(best['policy'], has_person(document))}: {done} completed{wrong}, {cost}{held}"
@@ -156,10 +157,12 @@ def policy_in_full(policy: str, is_person: bool = False) -> str:
     ('the large model alone', 'gpt-5 alone', 'the person alone')
     >>> policy_in_full("large x3 checked -> small x1 checked")
     'the large model up to 3 times, then the small model once'
-    >>> policy_in_full("large x1 checked", is_person=True)
-    'the large model once, then a person'
+    >>> policy_in_full("A x2 checked -> B x2 checked", is_person=True)
+    'A up to 2 times, then B up to 2, then a person'
     """
-    parts = policy_said(policy).split(", then ")
+    first, *later = policy_said(policy).split(", then ")
+    is_told = " times" in first
+    parts = [first, *(one.removesuffix(" times") if is_told else one for one in later)]
     after = ["a person"] if is_person and _IS_CHECKED.search(policy) else []
     return ", then ".join(
         [re.sub(r"^([a-z]+)(?= up to| once| alone|$)", r"the \1 model", one) for one in parts] + after

@@ -13,6 +13,7 @@ import numpy as np
 from computeledger.economics.scaling.allocation import PHASES
 from computeledger.economics.scaling.laws import LossLaw, pretraining_loss
 from computeledger.interfaces.plots import palette, parts
+from computeledger.interfaces.plots.names import Labels
 from computeledger.interfaces.plots.parts import SERIES, Spec, rounded
 from computeledger.questions.policies import PERSON, chain, has_person, policies_in_short, policy_in_short
 from computeledger.questions.wording import PHASE_NAMES, point, words
@@ -90,8 +91,10 @@ def contour_figure(document: Mapping[str, Any]) -> Spec:
 
 #: What the chart of policies has across, as headline and table do.
 _COST = "usd_per_completed_task"
-#: Width of a plot's axis, as a share, from which on a label stands left of its point.
-_LEFT_FROM = 0.5
+#: Height of the drawing of cost and success and of the margins above and below it [px], and the end of its axis [%].
+_FRONT_PX, _ABOVE_FRONT_PX, _BELOW_FRONT_PX, _MOST_DONE = 380, 24, 44, 108
+#: What the label of the floor takes at an end of its line, as shares of the two axes.
+_FLOOR_WORDS = (0.35, 0.06)
 #: How near two labels may stand, as shares of the two axes.
 _NEAR = (0.3, 0.08)
 
@@ -106,7 +109,7 @@ def front_figure(document: Mapping[str, Any]) -> Spec:
     )
     front = sorted((row for row in options if row["on_front"]), key=lambda row: float(row[_COST]))
     held = ", failures included" if document["failure_usd"] else ""
-    spec = _axes(360, f"cost of a completed task{held}", "% of tasks completed")
+    spec = _axes(_FRONT_PX, f"cost of a completed task{held}", "% of tasks completed")
     spec["xaxis"] |= parts.log_axis((row[_COST] for row in options), format_usd)
     known = (row for row in options if row["single"] or row["policy"] == PERSON)
     named = _apart([best, *known, front[0], front[-1], *_turns(document)], spec["xaxis"]["range"])
@@ -122,9 +125,13 @@ def front_figure(document: Mapping[str, Any]) -> Spec:
          "hoverinfo": "skip",
          "marker": {"size": 18, "symbol": "circle-open", "line": {"width": 3}, "color": palette.CHOSEN}},
     ]  # fmt: skip
-    spec["annotations"] = _labels(named, spec["xaxis"]["range"], is_person)
-    spec["showlegend"], spec["margin"] = False, {"l": 4, "r": 8, "t": 24, "b": 44}
-    _floor(spec, least, f"at least {words(least, 'fraction', 2)}")
+    low = 10 * math.floor(10 * min(point(row["interval"]["success_fraction"], "p05") for row in options) - 0.5)
+    spec["yaxis"] |= {"range": [low, _MOST_DONE]}
+    spec["annotations"] = _labels((named, front, options), (best, least), spec)
+    spec["showlegend"], spec["margin"] = False, {"l": 4, "r": 8, "t": _ABOVE_FRONT_PX, "b": _BELOW_FRONT_PX}
+    is_taken = any(_across(row, spec["xaxis"]["range"]) < _FLOOR_WORDS[0]
+                   and abs(row["success_fraction"] - least) < _FLOOR_WORDS[1] for row in options)  # fmt: skip
+    _floor(spec, least, f"at least {words(least, 'fraction', 2)}", is_right=is_taken)
     return {"data": data, "layout": spec}
 
 
@@ -147,13 +154,14 @@ def _turns(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [rows[one["policy"]] for one in document["by_failure_usd"] if one["policy"] in rows]
 
 
-def _floor(spec: Spec, least: float, text: str) -> None:
-    """A line at the success that is asked for, with its label at the left, where no policy is that cheap."""
+def _floor(spec: Spec, least: float, text: str, *, is_right: bool) -> None:
+    """A line at the success that is asked for, its label at the left, or at the right where a policy is that cheap."""
     at = round(100 * least, 2)
     spec["shapes"] = [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": at, "y1": at, "layer": "below",
                        "line": {"color": palette.CHOSEN, "width": 1.5, "dash": "dot"}}]  # fmt: skip
     spec["annotations"] = [*spec["annotations"], {
-        "text": text, "xref": "paper", "x": 0.01, "xanchor": "left", "y": at, "yanchor": "bottom", "showarrow": False,
+        "text": text, "xref": "paper", "x": 0.99 if is_right else 0.01, "xanchor": "right" if is_right else "left",
+        "y": at, "yanchor": "bottom", "showarrow": False,
         "font": {"size": 12, "color": palette.CHOSEN},
     }]  # fmt: skip
 
@@ -174,19 +182,34 @@ def _apart(rows: Sequence[Mapping[str, Any]], reach: Sequence[float]) -> list[Ma
     return kept
 
 
-def _labels(rows: Sequence[Mapping[str, Any]], reach: Sequence[float], is_person: bool) -> list[Spec]:
-    """Names and costs beside points of a rising line: below at the left, above at the right."""
-    notes: list[Spec] = []
-    for row in rows:
-        is_left = _across(row, reach) > _LEFT_FROM
-        notes.append({
-            "text": f"{_broken(_short(row['policy'], is_person))}<br><b>{words(row[_COST], 'USD', 2)}</b>",
-            "showarrow": False, "font": {"size": 12}, "align": "right" if is_left else "left",
-            "x": math.log10(row[_COST]), "y": round(100 * row["success_fraction"], 2),
-            "yanchor": "bottom" if is_left else "top",
-            "xanchor": "right" if is_left else "left", "xshift": -10 if is_left else 10, "yshift": 0 if is_left else -2,
-        })  # fmt: skip
-    return notes
+def _labels(
+    rows: tuple[Sequence[Mapping[str, Any]], ...], answered: tuple[Mapping[str, Any], float], spec: Mapping[str, Any]
+) -> list[Spec]:
+    """Names and costs beside points, off all marks and lines: the answer, single models and the person at any rate."""
+    (named, front, options), (best, least) = rows, answered
+    reach, heights = spec["xaxis"]["range"], spec["yaxis"]["range"]
+    labels = Labels(reach, heights, _FRONT_PX - _ABOVE_FRONT_PX - _BELOW_FRONT_PX)
+    for row in options:
+        size_px = 18 if row is best else 9 if row in named else 4
+        labels.mark(math.log10(row[_COST]), 100 * row["success_fraction"], size_px)
+    for row in named:
+        low, high = (100 * point(row["interval"]["success_fraction"], end) for end in ("p05", "p95"))
+        labels.bar(math.log10(row[_COST]), low, high)
+    labels.line([(math.log10(row[_COST]), 100 * row["success_fraction"]) for row in front])
+    labels.line([(reach[0], 100 * least), (reach[1], 100 * least)])
+    is_person = any(row["policy"] == PERSON for row in options)
+    for row in named:
+        text = f"{_broken(policy_in_short(row['policy'], is_person))}<br>{words(row[_COST], 'USD', 2)}"
+        low = 100 * point(row["interval"]["success_fraction"], "p05")  # a name stands at the end of its interval
+        is_needed = row is best or row["single"] or row["policy"] == PERSON
+        labels.name(text, math.log10(row[_COST]), round(low, 2), size_px=9, is_needed=is_needed)
+    return [_with_bold_end(note) for note in labels.notes]
+
+
+def _with_bold_end(note: Spec) -> Spec:
+    """A name with its last line, the cost, in bold."""
+    name, mark, cost = note["text"].rpartition("<br>")
+    return {**note, "text": f"{name}<br><b>{cost}</b>"} if mark else note
 
 
 def _short(policy: str, is_person: bool) -> str:
@@ -207,6 +230,8 @@ def _broken(name: str) -> str:
 _ROW_PX, _ABOVE_PX, _WORDS_AT, _BAR_AT = 48, 56, 0.22, -0.2
 #: Rows of policies that a chart shows at most.
 _MOST_RANGES = 6
+#: Letters of a name that a phone has room for in one line, the end of a line and its height [px].
+_MOST_LETTERS, _BREAK, _LINE_PX = 44, "<br>", 14
 #: Width of a letter on a phone, as a share of the axis.
 _LETTER = 0.0205
 
@@ -231,20 +256,21 @@ def failure_figure(document: Mapping[str, Any]) -> Spec:
     led = _led(list(zip(rows, starts, [*starts[1:], end], strict=True)))
     is_person, best = has_person(document), document["best"]["policy"]
     places = list(range(len(led)))[::-1]
+    names = [_lines(one.called(is_person)) for one in led]
+    row_px = _ROW_PX + (_LINE_PX if any(_BREAK in name for name in names) else 0)
     data: list[Spec] = [{
         "type": "bar", "orientation": "h", "base": rounded(one.low for one in led),
         "x": rounded(one.high - one.low for one in led), "y": [place + _BAR_AT for place in places],
-        "width": [10 / _ROW_PX] * len(led),
+        "width": [10 / row_px] * len(led),
         "marker": {"color": [palette.CHOSEN if best in one.policies else palette.PLAIN for one in led],
                    "line": {"width": 0}}, "hoverinfo": "skip",
     }]  # fmt: skip
     axis = parts.log_axis([start, end], format_usd, 0.0)
-    said = [parts.note(parts.plain(one.called(is_person)), place + _WORDS_AT)
-            for place, one in zip(places, led, strict=True)]  # fmt: skip
+    said = [parts.note(name, place + _WORDS_AT) for place, name in zip(places, names, strict=True)]
     for place, one in zip(places, led, strict=True):
         said += _beside(one, place + _BAR_AT, axis["range"])
     spec = parts.layout(
-        _ROW_PX * len(led) + _ABOVE_PX, said, yaxis={"range": [-0.45, len(led) - 0.4], **parts.ROWS},
+        row_px * len(led) + _ABOVE_PX, said, yaxis={"range": [-0.45, len(led) - 0.4], **parts.ROWS},
         xaxis=axis | {"side": "top", "title": {"text": "what a failed task costs you", "standoff": 6},
                       "showgrid": False, "showline": True, "ticks": "outside"},
         margin={"l": 4, "r": 12, "t": 52, "b": 4},
@@ -253,6 +279,18 @@ def failure_figure(document: Mapping[str, Any]) -> Spec:
         data.append({"type": "scatter", "mode": "markers", "x": [given], "y": [len(led) - 0.48], "hoverinfo": "skip",
                      "marker": {"symbol": "triangle-up", "size": 11, "color": palette.CHOSEN}})  # fmt: skip
     return {"data": data, "layout": spec}
+
+
+def _lines(name: str) -> str:
+    """A name in two lines where a phone has no room for one.
+
+    Examples
+    --------
+    >>> _lines("one model up to 2 times, another model up to 2, then a person")
+    'one model up to 2 times,<br>another model up to 2, then a person'
+    """
+    said = parts.plain(name)
+    return said.replace(", ", f",{_BREAK}", 1) if len(name) > _MOST_LETTERS else said
 
 
 Ranged = tuple[Mapping[str, Any], float, float]

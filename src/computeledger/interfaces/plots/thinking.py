@@ -15,10 +15,13 @@ from computeledger.units import format_usd
 _MOST_MODELS = 6
 #: How much of its colour a way keeps that another one beats.
 _PALE = 0.4
-#: Ends of the axis, and height of the drawing and of the margins in it [px].
-_TOP, _BELOW, _HEIGHT_PX, _MARGIN_PX = 1.22, 0.22, 380, 80
+#: Ends of the axis, and height of the drawing between its margins, of what is below it, and of a row of the legend and
+#: the gap around it [px]; on a phone a row holds two models.
+_TOP, _BELOW, _PLOT_PX, _AXIS_PX, _ROW_PX, _GAP_PX, _IN_A_ROW = 1.22, 0.22, 300, 44, 19, 16, 2
+#: How far names stay off the axis below [px].
+_CLEAR_PX = 8
 #: A legend that leaves a phone room for the drawing.
-_SMALL = {"itemwidth": 30, "font": {"size": 12}}
+_SMALL = {"itemwidth": 30, "font": {"size": 11}}
 #: Marks of ways that none beats, of those that another one beats, and of the answer [px].
 _LARGE_PX, _PALE_PX, _RING_PX = 10, 6, 17
 
@@ -69,14 +72,16 @@ def ways_figure(
         })  # fmt: skip
     axis = parts.log_axis(every, format_usd)
     up = (_bottom([*front, *others], asked), _TOP)
+    above_px = _GAP_PX + _ROW_PX * math.ceil(min(len(marks), _MOST_MODELS + 1) / _IN_A_ROW)
     layout = parts.layout(
-        _HEIGHT_PX, _labels(front, beaten, (asked, answer), named, (axis["range"], up)), showlegend=True,
+        _PLOT_PX + _AXIS_PX + above_px, _labels(front, beaten, (asked, answer), named, (axis["range"], up)),
+        showlegend=True,
         legend={**parts.LEGEND, "traceorder": "normal", "itemsizing": "constant", **_SMALL},
         xaxis=axis | {"title": {"text": "USD a task →"}, "showgrid": False, "showline": True, "ticks": "outside"},
         yaxis={"range": up, "fixedrange": True, "showgrid": False, "zeroline": False,
                "tickvals": [share / 100 for share in range(0, 101, 20)],
-               "ticktext": [f"{share}\u00a0%" for share in range(0, 101, 20)]},
-        margin={"l": 4, "r": 12, "t": 36, "b": 44},
+               "ticktext": [f"{share}" for share in range(0, 101, 20)]},
+        margin={"l": 4, "r": 12, "t": above_px, "b": _AXIS_PX},
     )  # fmt: skip
     return {"data": data, "layout": layout}
 
@@ -85,8 +90,10 @@ def _labels(
     front: Sequence[Way], beaten: Sequence[tuple[str, float, float]], answered: tuple[float, Mapping[str, Any] | None],
     named: tuple[Sequence[Way], Sequence[Way]], axes: tuple[Sequence[float], Sequence[float]],
 ) -> list[Spec]:  # fmt: skip
-    """The answer in words, then the next model, then other ways on the line."""
-    labels = Labels(*axes, _HEIGHT_PX - _MARGIN_PX)
+    """The answer in words, then the next model and other ways on the line where there is room."""
+    across, (low, high) = axes
+    above = low + (high - low) * _CLEAR_PX / _PLOT_PX  # names stay off the axis
+    labels = Labels(across, (above, high), _PLOT_PX - _CLEAR_PX)
     (asked, answer), (marked, others) = answered, named
     places = [(math.log10(row["usd_per_task"]), row["success"]) for _, row in (*front, *others)]
     for x, success in places:
@@ -100,7 +107,7 @@ def _labels(
     for place, (name, row) in enumerate([*answers, *others[:1], *marked]):
         x, success, is_answer = math.log10(row["usd_per_task"]), row["success"], place < len(answers)
         labels.name(name.replace(", ", ",<br>", 1), x, success["p95" if is_answer else "p05"], is_answer=is_answer,
-                    is_needed=place < len(answers) + len(others[:1]))  # fmt: skip
+                    is_needed=is_answer)  # fmt: skip
     return labels.notes
 
 

@@ -19,8 +19,8 @@ from computeledger.questions.wording import ends_words, headline_words, interval
 from computeledger.sources import load_sources
 from computeledger.units import PERCENT, format_count, format_si
 
-#: Rows of the front that are shown of a model, about, and digits of a figure in a sentence.
-_ROWS, _DIGITS = 8, 2
+#: Rows of the front that are shown, about, and digits of a figure in a sentence.
+_ROWS, _DIGITS = 12, 2
 _ARROW = "\u2192"
 #: Answers to a task that are many: the first such way on the line has a name.
 _MANY = 8
@@ -45,8 +45,8 @@ def view(answer: ThinkAnswer, working: bool) -> View:
     else:
         said = f"solves {solved} of {tasks} for {_short(best['usd_per_task'], 'USD')} a task"
         headline = headline_words(f"Use {_way(best)}", said)
-        context = " ".join((*_surely(document, best), *_next_model(document)))
-    tables = [*_by_model(document, best), *_by_success(document["front"], best)]
+        context = " ".join((_compared(answer), *(_surely(document, best) or _next_model(document))))
+    tables = [*_by_model(document, best), _by_success(document["front"], best)]
     if document["proposals"]:
         tables.append(_proposals(document["proposals"]))
     tables.append(_left_out(document["left_out"]))
@@ -70,17 +70,25 @@ def view(answer: ThinkAnswer, working: bool) -> View:
     )
 
 
+def _compared(answer: ThinkAnswer) -> str:
+    """What was compared: how many models, how long they think, how many answers."""
+    n_models, most = len({one.model for one in answer.options}), answer.question.max_samples
+    models = "this model" if n_models == 1 else f"{n_models} models"
+    answers = f", 1 to {most:,} answers" if most > 1 else ""
+    return f"The cheapest of {format_count(len(answer.options), 'way')}: {models}, short or long thinking{answers}."
+
+
 def _surely(document: Mapping[str, Any], best: Mapping[str, Any]) -> tuple[str, ...]:
     """How often the way misses the success asked for, and the cheapest one that hardly does."""
     wish, success = document["success_fraction"], best["success"]
     if success["p05"] >= wish:
         return ()
     target, sure = percent(wish), document["surest"]
-    often = "half of the cases" if success["p50"] - wish < _JUST else "some cases"
-    misses = f"In {often} it solves less than {target}"
+    often = "As likely as not" if success["p50"] - wish < _JUST else "In some cases"
+    misses = f"{often} it solves less than {target}"
     if sure is None:
         return (f"{misses}; no way surely reaches it.",)
-    return (f"{misses}; {_way(sure)}, solves it in 19 of 20 ({_short(sure['usd_per_task'], 'USD')}).",)
+    return (f"{misses}; {_way(sure)}, reaches it in 19 of 20 cases ({_short(sure['usd_per_task'], 'USD')}).",)
 
 
 def _nearly(front: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> tuple[str, ...]:
@@ -96,14 +104,12 @@ def _tiles(
     best: Mapping[str, Any], ranges: Mapping[str, Mapping[str, Any]], fast: Mapping[str, Any] | None
 ) -> tuple[Tile, ...]:
     """What the answer costs, solves, takes and writes."""
-    solved = _figure("Solved", "success", best["success"]["p50"], best["success"], "fraction")
     takes = _figure("A task takes", "seconds", best["seconds"], ranges.get("seconds"), "s")
-    beyond = "; the limit is extrapolated" if _is_extrapolated(best) else ""
     return (
         _figure("A task costs", "usd_per_task", best["usd_per_task"], ranges.get("usd_per_task"), "USD"),
-        replace(solved, band=f"{solved.band}{beyond}"),
+        _figure("Tasks solved", "success", best["success"]["p50"], best["success"], "fraction"),
         replace(takes, band="; ".join(part for part in (takes.band, *_sooner(best, fast)) if part)),
-        _figure("Tokens of a task", "tokens_per_task", best["tokens_per_task"], ranges.get("tokens_per_task"), ""),
+        _figure("Tokens written", "tokens_per_task", best["tokens_per_task"], ranges.get("tokens_per_task"), ""),
     )
 
 
@@ -112,18 +118,13 @@ def _sooner(best: Mapping[str, Any], fast: Mapping[str, Any] | None) -> tuple[st
     way = fast or best
     who = "" if _way(way) == _way(best) else f" by {_way(way)}"
     soon = way["where_fastest"]
-    return (f"at the fastest {_short(soon['seconds'], 's')} for {_short(soon['usd_per_task'], 'USD')}{who}",)
+    return (f"or {_short(soon['seconds'], 's')} for {_short(soon['usd_per_task'], 'USD')}{who}",)
 
 
 def _figure(label: str, key: str, value: float, interval: Mapping[str, Any] | None, unit: str) -> Tile:
     """A figure with its interval where it has one; the page can sweep it."""
     shown = with_interval(Tile(label, "", key=key), value, unit, interval)
     return replace(shown, text=percent(value, _DIGITS) if unit == "fraction" else _short(value, unit))
-
-
-def _is_extrapolated(best: Mapping[str, Any]) -> bool:
-    """Whether a limit of thinking was not measured on the model."""
-    return best["budget_tokens"] is not None and best["budget_tokens"] > 0 and best["kind"] != "instruct"
 
 
 def _short(value: float, unit: str) -> str:
@@ -187,11 +188,11 @@ def _plot(answer: ThinkAnswer, document: Mapping[str, Any]) -> Plot:
     figure = ways_figure(ways, beaten, document["success_fraction"], _named(shown), named, _largest_first(answer))
     ring = "the answer" if best else "the best found"
     caption = (
-        "Each mark is a model with a limit of thinking and a number of answers, and its 90 % range. The line joins the "
-        f"best at each price; ringed: {ring}; dotted: the {percent(document['success_fraction'])} asked for; pale: "
-        "another way is cheaper and better."
+        "A mark is a way: a model, how long it may think, how many answers it votes over; with its 90 % range. The "
+        f"line joins the best at each price. Ring: {ring}; dotted: the {percent(document['success_fraction'])} asked "
+        "for; pale: another way is cheaper and better."
     )
-    title = f"Share of {benchmark_name(document['benchmark'])} solved against the cost of a task"
+    title = f"{benchmark_name(document['benchmark'])}: % solved, by cost"
     return Plot("ways", title, caption, figure, "success", is_wide=True)
 
 
@@ -305,19 +306,13 @@ def _by_model(document: Mapping[str, Any], best: Mapping[str, Any] | None) -> tu
     return (Table(title, _COLUMNS, rows, "usd_per_task", _NOTE, strong=strong, drops=_COLUMN_DROPS),)
 
 
-def _by_success(front: Sequence[Mapping[str, Any]], best: Mapping[str, Any] | None) -> list[Table]:
-    """What each success costs at least: a table for each model that is the best at some price."""
-    tables = []
-    for name in dict.fromkeys(_name(row["model"]) for row in front):
-        own = _spread([row for row in front if _name(row["model"]) == name], best)
-        strong = tuple(place for place, row in enumerate(own) if row == best)
-        rows = [[_without(name, cells[0]), *cells[1:]] for cells in (_row(row, row == best) for row in own)]
-        title = f"{name}: what each success costs at least"
-        tables.append(
-            Table(title, _COLUMNS, rows, "usd_per_task", "" if best else _NOTE, strong=strong, drops=_COLUMN_DROPS,
-                  is_detail=best is not None)
-        )  # fmt: skip
-    return tables
+def _by_success(front: Sequence[Mapping[str, Any]], best: Mapping[str, Any] | None) -> Table:
+    """What each success costs at least: the ways that none beats, of whichever model."""
+    rows = _spread(front, best)
+    strong = tuple(place for place, row in enumerate(rows) if row == best)
+    note = "" if best else _NOTE
+    return Table("The best way at each price, of any model", _COLUMNS, [_row(row, row == best) for row in rows],
+                 "usd_per_task", note, strong=strong, drops=_COLUMN_DROPS, is_detail=best is not None)  # fmt: skip
 
 
 def _without(name: str, way: str | Cell) -> str | Cell:
