@@ -39,6 +39,10 @@ def test_the_name_of_an_offer_opens_a_replica_of_its_fleet_on_serve(client: Test
     """With its share of the load: what a request costs there, and its times, are those of the fleet."""
     view, document = (client.get(f"/{kind}/compare", params=NO_MORE).json() for kind in ("view", "api"))
     fleets = {one["system"]: one["fleet"] for one in document["offers"]}
+    how, address = view["tiles"][-1]["also"]
+    assert (
+        how.startswith("How?") and address == f"{view['tables'][0]['rows'][0][0]['href']}#working=usd_per_mtok_output"
+    )
     for row in view["tables"][0]["rows"]:
         link = urlsplit(row[0]["href"])
         asked = dict(parse_qsl(link.query))

@@ -163,7 +163,8 @@ def _costs(known: Sequence[Offered]) -> Table:
         "per thousand requests #",
         *([f"{order} #"] if order else []),
     )
-    sure = ["as many GPUs as keep what is asked in nine of ten cases; where no number does, the fewest expected to"]
+    sure = ["as many GPUs as keep what is asked in nine of ten cases"]
+    sure += ["where no number does, the fewest expected to"] * (not all(map(is_sure, known)))
     chance = [f"{order}: the chance of it; near 50 % the order is open"] if order else []
     note = "; ".join([*(sure if _has_fewer(known) else []), *(_kept_note(known) if has_kept else []), *chance])
     return Table(

@@ -39,6 +39,7 @@ _MOST_COMPARED = 6
 #: A request costs so little that people quote this many.
 REQUESTS = 1000
 PER_REQUESTS = "per thousand requests"
+PER_REQUESTS_TILE = PER_REQUESTS.capitalize()
 
 
 def models(offers: Sequence[Offered]) -> str:
@@ -251,7 +252,7 @@ def tiles(known: Sequence[Offered]) -> tuple[Tile, ...]:
     if gamble is not None:
         out.append(_tile(f"Cheaper: {counted(gamble)}", gamble))
     if best["usd_per_month"] is not None:
-        out.append(Tile("Per thousand requests", figure_words(ends(best), "USD"), interval_words(ends(best), "USD")))
+        out.append(Tile(PER_REQUESTS_TILE, figure_words(ends(best), "USD"), interval_words(ends(best), "USD")))
     return tuple(out)
 
 

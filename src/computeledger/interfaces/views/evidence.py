@@ -523,13 +523,13 @@ def _first_of_offer(offer: Document) -> str:
     --------
     >>> offer = {"ttft_s": 0.2, "rests_on_first_token": True, "kept_probability": 0.9}
     >>> _first_of_offer(offer)
-    '; the time to first token is less sure, which the chances count'
+    '; the time to first token is less sure, and the chances allow for that'
     """
     first = offer["ttft_s"]
     if not offer["rests_on_first_token"] or offer["kept_probability"] is None:
         return first_token_words(first)
     how = f"known to {trusted_to_words(first)}" if isinstance(first, Mapping) else "less sure"
-    return f"; the time to first token is {how}, which the chances count"
+    return f"; the time to first token is {how}, and the chances allow for that"
 
 
 def _of_offer(offer: Document) -> str:

@@ -13,7 +13,7 @@ from computeledger.facts.load import bundled_system_id, model_ids, model_name, o
 from computeledger.fields import TEXT, fields_of
 from computeledger.interfaces.view import Cell
 from computeledger.interfaces.views import view_of
-from computeledger.interfaces.views.compare_words import in_order, shown
+from computeledger.interfaces.views.compare_words import PER_REQUESTS_TILE, in_order, shown
 from computeledger.interfaces.web.ask import boxes_of_question
 from computeledger.interfaces.web.controls import TIME_PER_TOKEN, choices, control_of
 from computeledger.interfaces.web.listed import WEIGHT_FORMATS
@@ -156,6 +156,7 @@ def _view(answer: Answer) -> View:
     found: CompareAnswer = answer.source
     view = view_of(found)
     first, *others = view.tables
+    links: list[str] = [""]
     if found.offers:
         offers = {one.offer.name: one.offer for one in found.offers}
         ordered = in_order([shown({**one, "label": one["name"]}) for one in answer.document["offers"] if one["rank"]])
@@ -166,6 +167,9 @@ def _view(answer: Answer) -> View:
         note = f"{first.note}; the name of an offer opens {opens} on Serve".removeprefix("; ")
         first = dataclasses.replace(first, rows=rows, note=note)
     tiles = view.tiles
+    if len(tiles) > 1 and tiles[-1].label == PER_REQUESTS_TILE and links[0]:
+        how = ("How? On Serve", f"{links[0]}#working=usd_per_mtok_output")
+        tiles = (*tiles[:-1], dataclasses.replace(tiles[-1], also=how))
     if tiles and (address := _in_fewer_bits(found, answer.asked)):
         tiles = (dataclasses.replace(tiles[0], also=(f"Try {_FEWER_BITS} weights", address)), *tiles[1:])
     blocks = (("OFFERS.toml", answer.plan or ""),)
