@@ -403,7 +403,7 @@ def _market_clues(scraps: Scraps, laws: Laws) -> list[Clue]:
         drift, years = market_drift(), years_between(scraps.price_date or MARKET_DATE, MARKET_DATE)
         value = np.log(scraps.usd_per_mtok) + drift.per_year * years - mean - constant
         spread += (drift.error * years) ** 2
-        said = "$" + " and $".join(f"{one:g}" for one in scraps.usd_per_mtok) + " per Mtok"
+        said = " and ".join(format_usd(one) for one in scraps.usd_per_mtok) + " per Mtok"
         said += f" on {scraps.price_date}" if scraps.price_date else ""
         out.append(Clue("price", said, matrix, value, noise + spread))
     if scraps.tokens_per_s is not None:

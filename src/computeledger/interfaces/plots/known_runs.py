@@ -61,7 +61,7 @@ def runs_figure(flop: Any, runs: Sequence[TrainingRun]) -> Spec:
     place = {"x": 0.01, "xanchor": "left"} if is_left else {"x": 0.99, "xanchor": "right"}
     label = {**parts.note(text, math.log10(high)), "yanchor": "bottom", **place}
     every = [one.training_flop for one in runs]
-    axis = parts.log_axis([0.4 * min(every, default=low), *every, low, 8 * high], _flop)
+    axis = parts.log_axis([0.4 * min(every, default=low), 2 * max(every, default=low), low, 8 * high], _flop)
     return _framed(data, [label], {"type": "date", "dtick": "M24"}, axis)
 
 

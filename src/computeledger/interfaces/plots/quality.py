@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.interfaces.plots import palette, parts
+from computeledger.interfaces.plots.names import Labels
 from computeledger.interfaces.plots.parts import Spec, rounded
 from computeledger.units import format_usd
 
 _PRICE = "USD per million tokens, blended"
+#: Height of a drawing and of the margins in it [px].
+_HEIGHT_PX, _MARGIN_PX = 380, 78
+#: Models that are named, at most.
+_NAMED = 5
+#: What follows a model's name in that of a version: its date, and how it was run.
+_DATED = re.compile(r"(-\d{4}-\d{2}-\d{2})?( \(.*\))?$")
 
 
 def _axes(x: str, y: str) -> Spec:
     spec = parts.layout(
-        380, [], showlegend=True, legend=dict(parts.LEGEND), xaxis={"title": {"text": x}}, yaxis={"title": {"text": y}}
+        _HEIGHT_PX,
+        [],
+        showlegend=True,
+        legend=dict(parts.LEGEND),
+        xaxis={"title": {"text": x}},
+        yaxis={"title": {"text": y}},
     )
     spec["margin"] = {"l": 4, "r": 8, "t": 34, "b": 44}
     return spec
@@ -37,7 +52,30 @@ def offers_figure(rows: Sequence[Mapping[str, Any]]) -> Spec:
         })  # fmt: skip
     spec = _axes(_PRICE, "ability")
     spec["xaxis"] |= {"type": "log"} | parts.log_axis((x for one in data for x in one["x"]), format_usd)
+    if rows:
+        spec["yaxis"]["range"] = _heights([row["ability"] for row in rows])
+        spec["annotations"] = _names(rows, spec["xaxis"]["range"], spec["yaxis"]["range"])
     return {"data": data, "layout": spec}
+
+
+def _heights(values: Sequence[float]) -> list[float]:
+    """Ends of the axis of abilities, with room for a name above the highest."""
+    low, high = min(values), max(values)
+    return [low - 0.06 * (high - low), high + 0.12 * (high - low)]
+
+
+def _names(rows: Sequence[Mapping[str, Any]], across: Sequence[float], up: Sequence[float]) -> list[Spec]:
+    """Names of those that nobody beats for less, the strongest first, where no mark lies on them."""
+    labels = Labels(across, up, _HEIGHT_PX - _MARGIN_PX)
+    best = sorted((row for row in rows if row["on_frontier"]), key=lambda row: -row["ability"])
+    for row in rows:
+        labels.mark(math.log10(row["usd_per_mtok"]), row["ability"])
+    steps = [(math.log10(row["usd_per_mtok"]), row["ability"]) for row in best[::-1]]
+    for (_, y), (right, top) in itertools.pairwise(steps):
+        labels.bar(right, y, top)
+    for row in best[:_NAMED]:
+        labels.name(_DATED.sub("", row["name"]), math.log10(row["usd_per_mtok"]), row["ability"])
+    return labels.notes
 
 
 def records_figure(rows: Sequence[Mapping[str, Any]]) -> Spec:

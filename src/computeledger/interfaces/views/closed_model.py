@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -139,8 +140,9 @@ def _clue_words(clue: str, said: str) -> str:
     >>> _clue_words("price", "$3 and $15 per Mtok"), _clue_words("release date", "2025-02-24")
     ('at $3/$15 per Mtok', 'released February 2025')
     >>> _clue_words("training FLOP", "1.00e28 FLOP"), _clue_words("training cost", "$100M")
-    ('training 1.00e28 FLOP', 'training cost $100M')
+    ('training 1e28 FLOP', 'training cost $100M')
     """
+    said = re.sub(r"\.0+(?=e\d)", "", said)
     if clue == "price":
         return f"at {said.replace(' and ', '/', 1)}"
     if clue == "release date":

@@ -16,7 +16,7 @@ from computeledger.interfaces.views.display_names import in_names
 from computeledger.interfaces.views.evidence import price_evidence
 from computeledger.interfaces.views.tiers import span_words
 from computeledger.interfaces.working import working_view
-from computeledger.questions.answers.prices.invert import InvertAnswer
+from computeledger.questions.answers.prices.invert import EXTRAPOLATED, InvertAnswer
 from computeledger.questions.wording import (
     figure_words,
     headline_words,
@@ -112,6 +112,8 @@ def _context(answer: InvertAnswer, document: Mapping[str, Any]) -> str:
     if not _is_usual(answer):
         return f"That holds if it is sold at {answer.clues.premium_ratio:.2g} times the open market's price."
     wider = words(_at_twice(document), "params", 2)
+    if any(one.startswith(EXTRAPOLATED) for one in document["not_identified"]):
+        return f"No open model is sold at such a price: extrapolated. At twice the open market's margin it is {wider}."
     return (
         f"If it is sold at today's margin of open models; at twice that margin it is {wider}. Sheet adds its release "
         "date, speed and scores."
@@ -229,9 +231,7 @@ def _among(answer: InvertAnswer, document: Mapping[str, Any]) -> Plot:
         "say of a model's size, with output as many times as dear as here."
     )
     figure = priced_sizes_figure(sold, line, (price, document[_MAIN]))
-    return Plot(
-        "among", "Active parameters by input price: open models, and this price", caption, figure, _MAIN, is_wide=True
-    )
+    return Plot("among", "Active parameters by input price", caption, figure, _MAIN, is_wide=True)
 
 
 def _ways(document: Mapping[str, Any]) -> tuple[dict[str, float], str]:

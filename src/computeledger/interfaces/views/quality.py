@@ -53,7 +53,7 @@ def _ranking(answer: QualityAnswer) -> View:
             Plot(
                 "offers",
                 "Ability and price",
-                "Up and to the left is better.",
+                "Up and to the left is better. Ability 0 is half of GPQA diamond beyond guessing.",
                 offers_figure(answer.to_dict()["offers"]),
                 "offers",
             ),

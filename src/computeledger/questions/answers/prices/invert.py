@@ -44,6 +44,8 @@ _ENDS = {"p05": 0.05, "p10": 0.1, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0
 _SERVED = ("kv_bytes_per_token", "decode_batch", "gross_margin_fraction", "utilization_fraction")
 #: How much larger a ratio of output to input price is said what of.
 _RATIO_TRIED = 4.0
+#: How a line begins on prices that no open model is sold at.
+EXTRAPOLATED = "sizes are extrapolated"
 #: How much larger a cache is said what of.
 _TWICE = 2.0
 
@@ -227,7 +229,7 @@ def _far(found: Inversion, clues: PriceClues) -> list[str]:
     ):
         low, high = (math.exp(float(end)) for end in (logs.min(), logs.max()))
         if not low <= asked / clues.premium_ratio <= high:
-            words = f"sizes are extrapolated: open models sell {name} at ${low:.2g} to ${high:.3g} per million tokens"
+            words = f"{EXTRAPOLATED}: open models sell {name} at ${low:.2g} to ${high:.3g} per million tokens"
             out.insert(0, words)
     if found.effective_samples < FEW_SAMPLES:
         rough = f"only {found.effective_samples:.0f} samples carry the weight: what rests on physics is rough here"
