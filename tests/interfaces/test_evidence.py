@@ -83,7 +83,8 @@ def test_an_answer_leads_with_the_side_to_which_its_own_engine_was_off() -> None
     low, high = (percent(one, 2).removesuffix("\u00a0%") for one in (shares[0], shares[-1]))
     speed = alike["by"]["tpot"]
     assert speed["coverage_90"] == 1.0
-    assert text.startswith(f"Likely {low} to {high}\u00a0% too fast; its 90\u00a0% range held all {speed['n']} speeds")
+    held = f"its 90\u00a0% range held all {speed['n']} speeds measured like it."
+    assert text.startswith(f"Likely {low} to {high}\u00a0% slower than shown; {held}")
     assert "nearest 3 measured with vLLM, below, were all slower than predicted" in answer.view().evidence.details
     assert "±" not in text
 

@@ -402,8 +402,8 @@ def trusted_to_words(value: Mapping[str, Any]) -> str:
     return f"a factor of {factor:.2g}" if factor >= _FACTOR else f"±{words(factor - 1, 'fraction', 2)}"
 
 
-#: Times from which on a factor is said, not a share.
-_FACTOR = 1.5
+#: Times from which on a factor is said: a share is not the same to both sides then.
+_FACTOR = 1.2
 
 
 def ends_words(value: Any, unit: str) -> str:

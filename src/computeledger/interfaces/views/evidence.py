@@ -168,16 +168,16 @@ def _held_words(one: Document) -> str:
 
 
 def _likely_words(near: Sequence[Document], engine: str) -> str:
-    """To which side a predicted speed is likely off, where the nearest of its engine all were; else nothing.
+    """To which side a speed is likely off, where the nearest of its engine all were; else nothing.
 
     Examples
     --------
     >>> one = {"engine": "vllm", "quantity": "tpot", "unit": "s", "p50": 0.02}
     >>> _likely_words([one | {"measured": 0.025}, one | {"measured": 0.022}], "vllm").replace(chr(160), " ")
-    'Likely 9.1 to 20 % too fast'
+    'Likely 9.1 to 20 % slower than shown'
     """
     found = _to_one_side(_of_engine(near, engine))
-    return f"Likely {_from_to(found[0])} too {'fast' if found[1] else 'slow'}" if found else ""
+    return f"Likely {_from_to(found[0])} {'slower' if found[1] else 'faster'} than shown" if found else ""
 
 
 def _side_of_engine(document: Document, alike: Document) -> str:
@@ -196,16 +196,16 @@ def _of_engine(near: Sequence[Document], engine: str) -> list[Document]:
     return [one for one in near if engine and one["engine"] == engine]
 
 
-def expected_words(near: Sequence[Document], engine: str, of: str = "speed") -> str:
-    """By how much an answer is likely off to one side, where the nearest of its engine all were; else nothing.
+def expected_words(near: Sequence[Document], engine: str) -> str:
+    """By how much a run is likely off to one side, where the nearest of its engine all were; else nothing.
 
     Examples
     --------
-    >>> one = {"engine": "vllm", "quantity": "tpot", "unit": "s", "p50": 0.02}
-    >>> said = expected_words([one | {"measured": 0.025}, one | {"measured": 0.022}], "vllm")
+    >>> one = {"engine": "nemo", "quantity": "step_s", "unit": "s", "p50": 2.0}
+    >>> said = expected_words([one | {"measured": 2.5}, one | {"measured": 2.2}], "nemo")
     >>> said.replace(chr(160), " ")
-    'expect it 9.1 to 20 % slower than predicted, as the nearest 2 measured with vLLM were'
-    >>> expected_words([one | {"measured": 0.025}], "vllm")
+    'Expect it 10 to 25 % longer and dearer than predicted, as the nearest 2 measured with NeMo were'
+    >>> expected_words([one | {"measured": 2.5}], "nemo")
     ''
     """
     own = _of_engine(near, engine)
@@ -213,13 +213,10 @@ def expected_words(near: Sequence[Document], engine: str, of: str = "speed") -> 
     if not found:
         return ""
     off, is_slower = found
-    if of == "time":
-        off = [1 / (1 - one) - 1 if is_slower else 1 - 1 / (1 + one) for one in off]
-    said = {"speed": ("slower", "faster"), "time": ("longer and dearer", "shorter and cheaper")}[of][not is_slower]
-    return (
-        f"expect it {_from_to(off)} {said} than predicted, as the nearest {len(own)} measured with "
-        f"{engine_name(engine)} were"
-    )
+    off = [1 / (1 - one) - 1 if is_slower else 1 - 1 / (1 + one) for one in off]
+    said = "longer and dearer" if is_slower else "shorter and cheaper"
+    measured = f"as the nearest {len(own)} measured with {engine_name(engine)} were"
+    return f"Expect it {_from_to(off)} {said} than predicted, {measured}"
 
 
 #: Fewest of the nearest figures that tell of a side: one is to some side always.
@@ -304,8 +301,8 @@ def _runs_words(document: Document, alike: Document, error: float, cost: str) ->
     """How far the cost of a run can be trusted, and within what half of the measured steps lie."""
     measured = f"Half of {_measured_words(alike)} took within {percent(error, 2)} of the predicted step."
     value, framework = document.get(cost), document.get("framework") or {}
-    expected = expected_words(alike["nearest"], framework.get("id", ""), "time")
-    said = f"{expected[:1].upper()}{expected[1:]}; trust" if expected else "Trust"
+    expected = expected_words(alike["nearest"], framework.get("id", ""))
+    said = f"{expected}; trust" if expected else "Trust"
     if isinstance(value, Mapping):
         return f"{said} time and cost to {trusted_to_words(value)} in nine of ten cases. {measured}"
     return f"{said.removesuffix('; trust')}. {measured}" if expected else measured
@@ -412,7 +409,7 @@ def memory_evidence(document: Document) -> Evidence:
     if alike is None:
         return Evidence("Nothing fits, so that there is nothing to hold against measurements.")
     error = percent(alike["median_abs_error"], 2)
-    said = f"Weights within {error} in half of {alike['n']:,} sizes that engines reported."
+    said = f"Weights within {error} in half of {alike['n']:,} sizes that engines report."
     details = f"From {alike['sources']} sources, each model left out of the fit that predicts it."
     return _of_workload((said, details), alike, "memory")
 
@@ -540,8 +537,8 @@ def _of_offer(offer: Document) -> str:
     chip = load_system(offer["system"]).accelerator.id
     wanted = Wanted("serving", offer["model"], chip, backend, ("tpot",), "usual", (("load", "clients"),))
     near = nearest_figures(wanted, {"tpot": point(speed)}).nearest
-    said = expected_words([asdict(one) for one in near], backend)
-    return said.replace("expect it", f"Expect {chip_name(chip)}", 1)
+    likely = _likely_words([asdict(one) for one in near], backend)
+    return f"{likely} on {chip_name(chip)}" if likely else ""
 
 
 def parts_evidence(text: str, *workloads: str, more: str = "") -> Evidence:

@@ -206,13 +206,13 @@ def _evidence(document: Mapping[str, Any], best: Mapping[str, Any] | None) -> Ev
     held, engine = best["memory_bytes"], engine_name(best["engine"])
     rest = words(held["activations"] + held["workspace"], "B")
     known = (
-        f"known within {words(_NINE_IN_TEN * held['rest_sd'], 'B', 2)} in nine of ten start-up logs"
+        f"Total within {words(_NINE_IN_TEN * held['rest_sd'], 'B', 2)} in nine of ten start-up logs"
         if held["rest_sd"]
-        else f"an estimate, fitted to no log of {engine}"
+        else f"All is counted but {rest}, an estimate without logs of {engine}"
     )
     near = sorted({engine_name(one["engine"]) for one in document["measured_alike"]["nearest"] if one["engine"]})
     others = "" if not near or engine in near else f" The nearest are of {listed(near)}, none of {engine}."
-    said = f"{found.text[:-1]}; the {rest} beside weights and cache are {known}.{others}"
+    said = f"{known}; {found.text[:1].lower()}{found.text[1:]}{others}"
     return replace(found, text=said)
 
 

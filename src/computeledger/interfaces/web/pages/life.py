@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import tomllib
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from computeledger.economics.plan.read import read_plan
 from computeledger.facts.load import bundled_system_id, load_model, model_ids, model_name, offered_systems
 from computeledger.facts.schema import Fact
+from computeledger.interfaces.view import Tile
 from computeledger.interfaces.views.evidence import unmeasured
 from computeledger.interfaces.views.plan import ledger_view, stated_beside
 from computeledger.interfaces.views.published import off_words, published_hours
@@ -18,7 +19,7 @@ from computeledger.interfaces.web.plan_boxes import PLANS, box, boxes_of, plan_t
 from computeledger.interfaces.web.spec import PLAN, Answer, Control, Page, Values, View
 from computeledger.questions.answers.plan import answer_plan
 from computeledger.questions.plan import PlanQuestion
-from computeledger.questions.wording import PHASE_NAMES, point, with_interval_words, words
+from computeledger.questions.wording import PHASE_NAMES, point, trusted_to_words, with_interval_words, words
 from computeledger.workloads.questions.setup import BACKENDS
 
 _SCENARIO = (
@@ -103,6 +104,7 @@ def _view(answer: Answer) -> View:
     ledger, *others = view.tables
     return dataclasses.replace(
         view,
+        tiles=_on_serve(view.tiles, answer.document),
         evidence=evidence,
         tables=(ledger, *published, *others),
         facts=(),  # below the plots, which are what a slider moves
@@ -115,13 +117,21 @@ def _view(answer: Answer) -> View:
     )
 
 
+def _on_serve(tiles: tuple[Tile, ...], document: Mapping[str, Any]) -> tuple[Tile, ...]:
+    """The first figure leads to the page that serves the model alone."""
+    served = document["phases"].get("inference")
+    if served is None or not tiles:
+        return tiles
+    link = ("Serving it, in detail", f"/serve?{urlencode({'model': served['model']})}")
+    return (dataclasses.replace(tiles[0], also=link), *tiles[1:])
+
+
 def _trusted(document: Mapping[str, Any]) -> str:
     """How far the total can be trusted, by its own interval: no whole life was measured."""
     cost = document["total"]["usd"]
     if not isinstance(cost, Mapping) or cost["p05"] <= 0:  # nothing is uncertain of it, or GPU-time costs nothing
         return ""
-    factor = math.sqrt(cost["p95"] / cost["p05"])
-    return f"Trust the total to a factor of {factor:.2g} either way in nine of ten cases, if its inputs hold."
+    return f"Trust the total to {trusted_to_words(cost)} in nine of ten cases, if its inputs hold."
 
 
 def _stated_words(row: list[str]) -> str:
