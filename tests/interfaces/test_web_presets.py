@@ -23,7 +23,7 @@ from computeledger.interfaces.web.spec import checked
 from computeledger.questions.wording import words
 
 #: Models that nobody measured.
-INVENTED = ROUTE.presets["Invented: support requests"]
+INVENTED = ROUTE.presets["Invented models"]
 
 
 @pytest.fixture(scope="module")

@@ -80,7 +80,7 @@ def show(value: float, unit: str, digits: int = DIGITS) -> str:
         return format_si(value / WH_J, "Wh", digits)
     if unit in ("kg", "kg/kWh"):
         return format_si(value * KILO, unit.removeprefix("k"), digits)
-    if unit == "s" and value >= KILO:
+    if unit == "s" and float(f"{value:.{digits}g}") >= KILO:  # 999.6 s is no 1 ks
         return _long_time(value, digits)
     if unit == "days" and value >= KILO:
         return _long_time(value * DAY_S, digits)
@@ -104,6 +104,8 @@ def words(value: float, unit: str, digits: int = DIGITS) -> str:
     --------
     >>> words(2.0, "usd_per_hour"), words(15778800.0, "s").split(), words(0.05, "days").split()
     ('$2/h', ['183', 'days'], ['1.2', 'h'])
+    >>> words(998.0, "s", 2).split()
+    ['17', 'min']
     """
     if unit == "days" and 0 < value < 1:
         return words(value * DAY_S, "s", digits)

@@ -18,8 +18,8 @@ _PALE = 0.4
 #: Ends of the axis, and height of the drawing between its margins, of what is below it, and of a row of the legend and
 #: the gap around it [px]; on a phone a row holds two models.
 _TOP, _BELOW, _PLOT_PX, _AXIS_PX, _ROW_PX, _GAP_PX, _IN_A_ROW = 1.22, 0.22, 300, 44, 19, 16, 2
-#: How far names stay off the axis below [px].
-_CLEAR_PX = 8
+#: How far names stay off the axis below [px], and letters of a line that a phone has room for.
+_CLEAR_PX, _MOST_LETTERS = 8, 32
 #: A legend that leaves a phone room for the drawing.
 _SMALL = {"itemwidth": 30, "font": {"size": 11}}
 #: Marks of ways that none beats, of those that another one beats, and of the answer [px].
@@ -106,9 +106,21 @@ def _labels(
     answers = [one for one in front if one[1] == answer]
     for place, (name, row) in enumerate([*answers, *others[:1], *marked]):
         x, success, is_answer = math.log10(row["usd_per_task"]), row["success"], place < len(answers)
-        labels.name(name.replace(", ", ",<br>", 1), x, success["p95" if is_answer else "p05"], is_answer=is_answer,
+        labels.name(_lines(name), x, success["p95" if is_answer else "p05"], is_answer=is_answer,
                     is_needed=is_answer)  # fmt: skip
     return labels.notes
+
+
+def _lines(name: str) -> str:
+    """The model, then how it answers, in lines that a phone has room for.
+
+    Examples
+    --------
+    >>> _lines("M, thinking up to 6K tokens"), _lines("M, thinking up to 24K tokens, 16 tries side by side")
+    ('M,<br>thinking up to 6K tokens', 'M,<br>thinking up to 24K tokens,<br>16 tries side by side')
+    """
+    model, mark, rest = name.partition(", ")
+    return f"{model},<br>{rest.replace(', ', ',<br>') if len(rest) > _MOST_LETTERS else rest}" if mark else name
 
 
 def _marks(models: Sequence[str]) -> dict[str, tuple[str, str]]:

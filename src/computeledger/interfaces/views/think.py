@@ -116,7 +116,7 @@ def _tiles(
 def _sooner(best: Mapping[str, Any], fast: Mapping[str, Any] | None) -> tuple[str, ...]:
     """The least wait for the same success, and what it costs."""
     way = fast or best
-    who = "" if _way(way) == _way(best) else f" by {_way(way)}"
+    who = "" if way["model"] == best["model"] else f" by {_name(way['model'])}"
     soon = way["where_fastest"]
     return (f"or {_short(soon['seconds'], 's')} for {_short(soon['usd_per_task'], 'USD')}{who}",)
 

@@ -156,12 +156,12 @@ _SUPPORT = {
     "fallback.seconds": "1800", "task.failure_usd": "10", "task.max_tries": "4", "task.model_correlation": "0.4..0.85",
 }  # fmt: skip
 _EXAMPLES: dict[str, Values] = {
-    "DeepSeek or Claude, for code": {},
-    "GPT-5.4 or GPT-5.5, for code": {"small.model": "GPT-5.4", "large.model": "GPT-5.5"},
-    "No person to fall back on": {"fallback.usd": "", "fallback.seconds": ""},
-    "A check that often errs": {"verifier.false_accept": "0.3", "verifier.false_reject": "0.2"},
-    "A failure costs nothing": {"task.failure_usd": ""},
-    "Invented: support requests": _SUPPORT,
+    "Claude, DeepSeek": {},
+    "GPT-5.4, GPT-5.5": {"small.model": "GPT-5.4", "large.model": "GPT-5.5"},
+    "No person": {"fallback.usd": "", "fallback.seconds": ""},
+    "A poor check": {"verifier.false_accept": "0.3", "verifier.false_reject": "0.2"},
+    "Free failures": {"task.failure_usd": ""},
+    "Invented models": _SUPPORT,
 }
 
 
