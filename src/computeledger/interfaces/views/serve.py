@@ -46,7 +46,7 @@ from computeledger.questions.wording import (
     width_words,
     words,
 )
-from computeledger.units import KILO, format_count, format_times
+from computeledger.units import format_count, format_times
 
 #: Rows of a front and alternatives to a winner that are shown, about.
 _FRONT, _ALTERNATIVES = 16, 4
@@ -142,10 +142,14 @@ def _layout_words(document: Mapping[str, Any]) -> str:
     return ", ".join(f"{counts[kind]} of {one['layout']}" for kind, one in pools.items())
 
 
+#: A mean of so many sequences and more is said in whole ones.
+_WHOLE = 10.0
+
+
 def _batch(document: Mapping[str, Any]) -> str:
     """Sequences at once: a mean over time where a load fills them."""
     batch = float(document["batch"])
-    return f"{batch:,.0f}" if batch.is_integer() or batch >= KILO else f"{batch:.3g}"
+    return f"{batch:,.0f}" if batch.is_integer() or batch >= _WHOLE else f"{batch:.2g}"
 
 
 def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
@@ -203,7 +207,8 @@ def _context(document: Mapping[str, Any]) -> str:
         each = f"each of {n_replicas:,} replicas of " if n_replicas > 1 else ""
         where = f"{at_once} on {each}{gpus}{f': {how}' if how else ''}"
     if "fleet" in document:
-        replicas = "" if "pools" in document else f"{format_count(document['fleet']['n_replicas'], 'replica')}, each "
+        n = document["fleet"]["n_replicas"]
+        replicas = "" if "pools" in document or n == 1 else f"{format_count(n, 'replica')}, each "
         where = f"{replicas}{where}"
     carried = _carried(document["fleet"]) if "fleet" in document else ""
     return " ".join(part for part in (f"{where}{_within_default(document, where)}.", _waits(document), carried) if part)
