@@ -167,7 +167,7 @@ def test_a_route_begins_with_models_as_measured_and_any_two_of_them_can_be_chose
     for slot, model in zip(("small", "large"), task["model"], strict=True):
         one = measured_models()[model["name"]]
         assert model["success"] == [one.solved, one.tasks] and one.tasks == 500
-        assert (model["usd_per_attempt"], model["seconds"]) == (one.usd_per_attempt, one.s_per_attempt)
+        assert (model["usd_per_attempt"], model["seconds"]) == (one.attempt_usd, one.attempt_s)
         assert float(view["resolved"][f"{slot}.success"]) == pytest.approx(one.solved / one.tasks, abs=5e-4)
         assert f"{one.solved} of {one.tasks} tasks" in dict(view["facts"])[one.model]
     shown = client.get("/view/route", params={"working": "on"}).json()["working"]

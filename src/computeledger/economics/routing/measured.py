@@ -24,11 +24,11 @@ class MeasuredModel:
         Its name.
     solved, tasks : int
         Attempts that completed their task, of how many.
-    usd_per_attempt : float
+    attempt_usd : float
         Mean over all attempts, at the prices of the day of the run [USD].
     failed_cost_ratio : float
         Mean cost of a failed attempt over that of a solved one [-].
-    s_per_attempt : float
+    attempt_s : float
         Mean time of an attempt [s].
     submitted : str
         Day on which the run was handed in.
@@ -41,9 +41,9 @@ class MeasuredModel:
     model: str
     solved: int
     tasks: int
-    usd_per_attempt: float
+    attempt_usd: float
     failed_cost_ratio: float
-    s_per_attempt: float
+    attempt_s: float
     submitted: str
     source: str
     locator: str
@@ -56,7 +56,7 @@ def measured_models() -> Mapping[str, MeasuredModel]:
     Examples
     --------
     >>> one = measured_models()["DeepSeek V4 Pro"]
-    >>> one.solved, one.tasks, one.usd_per_attempt
+    >>> one.solved, one.tasks, one.attempt_usd
     (366, 500, 0.0395)
     """
     text = resources.files("computeledger.economics.routing").joinpath("measured.csv").read_text("utf-8")

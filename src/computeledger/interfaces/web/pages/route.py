@@ -90,8 +90,8 @@ def _filled(values: Values) -> Values:
 
 def _measured(one: MeasuredModel) -> Values:
     return {
-        "success": f"{one.solved} of {one.tasks}", "usd_per_attempt": f"{one.usd_per_attempt:g}",
-        "seconds": f"{one.s_per_attempt:g}", "failed_cost_ratio": f"{one.failed_cost_ratio:g}",
+        "success": f"{one.solved} of {one.tasks}", "usd_per_attempt": f"{one.attempt_usd:g}",
+        "seconds": f"{one.attempt_s:g}", "failed_cost_ratio": f"{one.failed_cost_ratio:g}",
         "source": f"{one.source}, {one.submitted}, {one.locator}",
     }  # fmt: skip
 
@@ -207,14 +207,14 @@ def _placeholders(name: str, slot: str) -> Values:
     if one is None:
         return _OWN[slot]
     return {
-        "success": f"{one.solved / one.tasks:.3g}", "usd_per_attempt": f"{one.usd_per_attempt:g}",
-        "seconds": f"{one.s_per_attempt:g}",
+        "success": f"{one.solved / one.tasks:.3g}", "usd_per_attempt": f"{one.attempt_usd:g}",
+        "seconds": f"{one.attempt_s:g}",
     }  # fmt: skip
 
 
 def _measured_words(one: MeasuredModel) -> str:
     """What was measured of a model, and where."""
-    cost, takes = words(one.usd_per_attempt, "USD", 2), words(one.s_per_attempt, "s", 2)
+    cost, takes = words(one.attempt_usd, "USD", 2), words(one.attempt_s, "s", 2)
     tried = f"completed {one.solved} of {one.tasks} tasks, each tried once, for {cost} and in {takes} a try"
     return f"{tried}; {load_sources()[one.source].publisher}, {one.submitted}"
 
