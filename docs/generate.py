@@ -60,7 +60,7 @@ _GROUPS = {
 }
 _OTHER = "Laws, factors and observations"
 #: Folders of tables that name a source in every row.
-_TABLES = ("economics/quality", "economics/thinking", "facts/data/frontier")
+_TABLES = ("economics/quality", "economics/routing", "economics/thinking", "facts/data/frontier")
 
 
 def toml_files(folder: Traversable, kind: str = "") -> Iterator[tuple[str, str, dict[str, Any]]]:
