@@ -67,7 +67,7 @@ def trainable(flop: Num, duration_s: float, sparsity: Sparsity | None = None) ->
     tokens = ratio * active
     batch = critical_batch_tokens(tokens, exponent_beyond(_scores(flop)))
     steps = optimizer_steps(tokens, batch)
-    stock = text_facts()["stock_tokens"].value
+    stock = sample({"stock": text_facts()["stock_tokens"].uncertain}, *_as_many(flop))["stock"]
     return Trainable(
         flop=flop,
         n_params_active=active,
@@ -99,9 +99,12 @@ def optimal_tokens(n_params: float) -> float:
 
 def _scores(flop: Num) -> Num:
     """Standard normal scores of the growth of the critical batch, one for each sample of the budget."""
-    n_samples = np.size(flop)
-    drawn = sample({"growth of the critical batch": Range(-Z_95, Z_95)}, *((n_samples,) if n_samples > 1 else ()))
-    return drawn["growth of the critical batch"]
+    return sample({"growth of the critical batch": Range(-Z_95, Z_95)}, *_as_many(flop))["growth of the critical batch"]
+
+
+def _as_many(flop: Num) -> tuple[int, ...]:
+    """As many samples as the budget has; the usual number where it is exact."""
+    return (np.size(flop),) if np.size(flop) > 1 else ()
 
 
 def trains(

@@ -108,10 +108,10 @@ def _run(name: str, run: Trainable, of: tuple[TrainingSystem, float, Num], step_
                  "of the mixture of experts" if sparse else "dense")  # fmt: skip
     grows = "merrill-2025 to 503B tokens; beyond, as zhang-2024-critical-batch"
     batch = Term("critical batch", run.critical_batch_tokens, "tokens", "calibration", grows)
-    steps, length = Term("steps", run.steps, ""), Term("length of the run", length_s, "s", "plan", "--duration")
+    steps, length = Term("steps", run.steps, ""), Term("length of the run", length_s, "s", "plan", "as asked")
     text = text_facts()
     peak = Term("dense bf16 peak", system.peak_flop_per_s("bf16"), "FLOP/s")
-    used = Term("utilisation", share, "fraction", "plan", "--utilization")
+    used = Term("utilisation", share, "fraction", "plan", "as asked")
     out = [
         Figure(f"{name}.flop", run.flop, "FLOP", "peak x utilisation x length of the run", (peak, used, length)),
         Figure(f"{name}.n_params_active", run.n_params_active, "params", "sqrt(C / (6 r))", (work, ratio)),

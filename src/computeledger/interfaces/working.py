@@ -82,12 +82,18 @@ _SPELT = {"n params active": "active parameters", "n params total": "total param
           "ttft s": "TTFT", "tpot s": "TPOT", "per s": "per second", "params": "parameters"}  # fmt: skip
 
 
+#: Ends of names that say a unit.
+_UNITS = (" fraction", " s", " j", " w", " bytes")
+
+
 def _title(name: str) -> str:
     """A figure's name as people say it."""
     text = name.replace(".", " ").replace("_", " ")
     for plain, said in _SPELT.items():
         text = " ".join((f" {text} ".replace(f" {plain} ", f" {said} ")).split())
-    text = text.removesuffix(" fraction").removesuffix(" s").removesuffix(" j").removesuffix(" bytes")
+    text = (
+        text.removesuffix(" fraction").removesuffix(" s").removesuffix(" j").removesuffix(" w").removesuffix(" bytes")
+    )
     return text[:1].upper() + text[1:]
 
 

@@ -112,24 +112,27 @@ def data_figure(trains: Mapping[str, Any], stock: Mapping[str, float], runs: Seq
     every = [low, 6 * high, *tokens, 0.3 * min(tokens, default=low)]
     up = parts.log_axis([*every, *(point(trains[name]["tokens"]) for name in own)], lambda value: show(value, ""))
     axis = {**parts.log_axis(ends, lambda value: show(value, ""), 0.0), "title": {"text": "parameters, total →"}}
-    figure = _framed(
-        data, [label, *_names(known, {said: trains[name] for name, said in own.items()}, axis, up)], axis, up
-    )
+    labels = Labels(axis["range"], up["range"], _HEIGHT_PX - _MARGIN_PX)
+    for end in (low, high):
+        labels.edge(math.log10(end))
+    labels.keep(text, axis["range"][0], math.log10(high))
+    notes = _names(labels, known, {said: trains[name] for name, said in own.items()})
+    figure = _framed(data, [label, *notes], axis, up)
     figure["layout"] |= {"margin": {**figure["layout"]["margin"], "t": 34}}
     return figure
 
 
-def _names(known: Sequence[TrainingRun], own: Mapping[str, Any], across: Spec, up: Spec) -> list[Spec]:
+def _names(labels: Labels, known: Sequence[TrainingRun], own: Mapping[str, Any]) -> list[Spec]:
     """Names of both runs, and of the largest published ones that have room."""
-    labels = Labels(across["range"], up["range"], _HEIGHT_PX - _MARGIN_PX)
     at = {one: (math.log10(one.n_params or 1.0), math.log10(one.tokens or 1.0)) for one in known}
     ours = {
         said: tuple(math.log10(point(run[key])) for key in ("n_params_total", "tokens")) for said, run in own.items()
     }
     for x, y in at.values():
         labels.mark(x, y)
-    for x, y in ours.values():
+    for said, (x, y) in ours.items():
         labels.mark(x, y, _OWN_PX)
+        labels.bar(x, *(math.log10(point(own[said]["tokens"], end)) for end in ("p05", "p95")))
     for said, (x, y) in ours.items():
         labels.name(said, x, y, size_px=_OWN_PX, is_answer=True, is_needed=True)
     named: set[str] = set()

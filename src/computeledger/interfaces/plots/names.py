@@ -13,6 +13,8 @@ from computeledger.interfaces.plots.parts import NEUTRAL, Spec, plain
 
 #: Widths of a drawing on a phone and on the widest screen, of a letter and of a bold one, and a line's height [px].
 PHONE_PX, _WIDE_PX, _LETTER_PX, _BOLD_PX, _LINE_PX = 262.0, 1150.0, 6.3, 6.9, 15.0
+#: By how much of a letter a capital is wider.
+_CAPITAL = 0.3
 #: How far text stands from the middle of its mark, from a mark next to it, and a step of a text that moves away [px].
 _GAP_PX, _CLEAR_PX, _STEP_PX = 6.0, 1.5, 8.0
 #: How far a name that is not needed moves away [px].
@@ -75,6 +77,7 @@ class Labels:
     _marks: list[Box] = field(default_factory=list)
     _lines: list[Box] = field(default_factory=list)
     _texts: list[Box] = field(default_factory=list)
+    _edges: list[Box] = field(default_factory=list)
 
     def _place(self, x: float, y: float) -> tuple[float, float]:
         """Share of the width, and height in pixels."""
@@ -90,6 +93,16 @@ class Labels:
         """Keep text off an upright line, such as an interval."""
         (at, bottom), (_, top) = self._place(x, low), self._place(x, high)
         self._marks.append(Box(at, -width_px / 2, bottom, width_px / 2, top))
+
+    def edge(self, y: float, width_px: float = 2.0) -> None:
+        """Keep text off a level line through the whole drawing, such as the end of a band."""
+        (at, up), half = self._place(self.xs[0], y), width_px / 2
+        self._edges.append(Box(at, -math.inf, up - half, math.inf, up + half))
+
+    def keep(self, text: str, x: float, y: float) -> None:
+        """Keep names off a text that stands right of a place and above it."""
+        at, up = self._place(x, y)
+        self._texts.append(Box(at, 0.0, up, _letters(text) * _LETTER_PX, up + _LINE_PX))
 
     def line(self, points: Sequence[tuple[float, float]]) -> None:
         """Keep text off a thin line where there is room elsewhere."""
@@ -122,11 +135,12 @@ class Labels:
             False where it was left away.
         """
         lines = text.split("<br>")
-        size = (max(map(len, lines)) * (_BOLD_PX if is_answer else _LETTER_PX), len(lines) * _LINE_PX)
+        size = (max(map(_letters, lines)) * (_BOLD_PX if is_answer else _LETTER_PX), len(lines) * _LINE_PX)
         at = self._place(x, y)
         spots = list(self._beside(at, size, size_px))
         if all(spot.cost >= _ON_MARK for spot in spots):
-            spots += self._away(at, size, size_px, self.height_px if is_needed else _NEAR_PX)
+            away = self._away(at, size, size_px, self.height_px if is_needed else _NEAR_PX)
+            spots += (spot for spot in away if is_needed or not self._is_crossed(spot))
         found = min(spots, key=lambda spot: spot.cost, default=None)
         if found is None or (found.cost >= _ON_MARK and not is_needed):
             return False
@@ -177,15 +191,30 @@ class Labels:
                         cost = self._cost(box, at) + crossed + abs(up_px) + 10.0
                         yield _Spot(cost, box, (across, up), up_px, leader)
 
+    def _is_crossed(self, spot: _Spot) -> bool:
+        """Whether the line from a mark to its text runs through the edge of a band."""
+        return spot.leader is not None and any(_touch(spot.leader, one) for one in self._edges)
+
     def _is_inside(self, box: Box) -> bool:
         left, right = box.at * PHONE_PX + box.left, box.at * PHONE_PX + box.right
         return left >= 0 and right <= PHONE_PX and box.bottom >= 0 and box.top <= self.height_px
 
     def _cost(self, box: Box, own: tuple[float, float]) -> float:
         """What lies under a text, its own mark aside."""
-        marks = sum(_touch(box, one) for one in self._marks if not _holds(one, own))
+        marks = sum(_touch(box, one) for one in [*self._marks, *self._edges] if not _holds(one, own))
         lines = sum(_touch(box, one) for one in self._lines)
         return _ON_TEXT * sum(_touch(box, one) for one in self._texts) + _ON_MARK * marks + _ON_LINE * lines
+
+
+def _letters(text: str) -> float:
+    """Letters of a text, by their width: a capital is wider.
+
+    Examples
+    --------
+    >>> _letters("a few"), _letters("GPT-4")
+    (5.0, 5.9)
+    """
+    return len(text) + _CAPITAL * sum(map(str.isupper, text))
 
 
 def _box(share: float, at: tuple[float, float], size: tuple[float, float], side: tuple[int, int]) -> Box:

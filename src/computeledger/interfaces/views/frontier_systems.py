@@ -154,6 +154,7 @@ def systems_view(document: Document) -> View:
     assumed = [one["accelerator"] for one in document["generations"] if one["assumed_accelerator"]]
     trains = document["trains"]
     run, *details = system_tables(document, trains)
+    run = replace(run, note=_leaning_words(document))
     return View(
         title=document["spec"],
         headline=system_headline(document),
@@ -174,6 +175,15 @@ def systems_view(document: Document) -> View:
                  "published training runs: Epoch AI, CC BY 4.0 (https://epoch.ai/data)"),
         sources=tuple(sorted({one.source for one in shipped_runs()})),
     )  # fmt: skip
+
+
+def _leaning_words(document: Document) -> str:
+    """Why medians lie near the low ends of their ranges, where they do."""
+    found = leans(document)
+    if found is None:
+        return ""
+    usual, least = found
+    return f"medians lie near the low ends: a chip usually takes {usual} with cooling, at the high ends {least}"
 
 
 def _last_month() -> str:

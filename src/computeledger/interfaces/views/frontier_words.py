@@ -124,33 +124,45 @@ def over_record(flop: Any) -> OverRecord | None:
 
 
 def system_headline(document: Document) -> str:
-    """What the system trains beside a known run, and how long that takes with failures where they matter."""
+    """What the system trains beside a known run, and how long that takes; first of all that failures forbid it."""
     trains = document["trains"]
     flop, months = trains["dense"]["flop"], f"{trains['months']:.3g} months"
     row = critical_row(trains["dense"])
     calendar = "" if row["problem"] else step_months(row)[1]
     if calendar == HARDLY:
-        months = f"{words(float(step_months(row)[0]), '', 2)} months at best"
-    elif calendar and float(calendar) > trains["months"]:
-        months = f"{words(float(calendar), '', 2)} months, failures included"
+        every = _every(row["mean_time_between_failures_s"])
+        return headline_words(document["spec"], f"one run on all its chips {HARDLY}, failures stop it every {every}")
     known = over_record(flop)
     said = known.said if known else f"a training run of {figure_words(flop, 'FLOP')}"
-    if "failures included" in months and (ends := month_ends(row)):
-        return f"{headline_words(document['spec'], f'{said} in {months}')} (90\u00a0%: {ends} months)"
+    if calendar and float(calendar) > trains["months"]:
+        said = f"{said} in {words(float(calendar), '', 2)} months, failures included"
+        ends = f" (90\u00a0%: {month_ends(row)} months)" if month_ends(row) else ""
+        return f"{headline_words(document['spec'], said)}{ends}"
     if known is None:
-        return headline_words(document["spec"], f"{said} in {months}", flop, "FLOP")
+        return headline_words(document["spec"], f"{months} for {said}", flop, "FLOP")
     ends = f" (90\u00a0%: {known.ends})" if known.ends else ""
-    return f"{headline_words(document['spec'], f'{known.said} in {months}')}{ends}"
+    return f"{headline_words(document['spec'], f'{months} for {said}')}{ends}"
 
 
 def system_sentence(document: Document) -> str:
     """Both models that the run may train, and what makes its months more than those asked about."""
     run, mixture = (document["trains"][name] for name in ("dense", "moe"))
-    asked = f"It trains a dense model of {figure_words(run['n_params_active'], '')} parameters"
+    model = f"a dense model of {figure_words(run['n_params_active'], '')} parameters"
     row = critical_row(run)
     if row["problem"]:
-        return f"{asked}. No way to run its steps was found: {row['problem']}"
-    return f"{asked}{_or_experts(mixture)}. {_planned(document, row)}"
+        return f"It trains {model}. No way to run its steps was found: {row['problem']}"
+    if step_months(row)[1] == HARDLY:
+        return _stopped_run(run, row, model)
+    return f"It trains {model}{_or_experts(mixture)}. {_planned(document, row)}"
+
+
+def _stopped_run(run: Document, row: Document, model: str) -> str:
+    """What a run would be that hardly advances, and how long it takes without failures and with them."""
+    known = over_record(run["flop"])
+    what = f"{known.said}, {model}" if known else model
+    ends = f", {month_ends(row)} with them" if month_ends(row) else ""
+    busy = words(float(step_months(row)[0]), "", 2)
+    return f"Do not plan on it: {what}, would take {busy} months without failures{ends}"
 
 
 def _or_experts(run: Document) -> str:
@@ -189,8 +201,6 @@ def _planned(document: Document, row: Document) -> str:
     months = document["trains"]["months"]
     busy, calendar = row["busy_s"] / MONTH_S, row["calendar_s"] / MONTH_S
     stops = f"failures stop it about every {_every(row['mean_time_between_failures_s'])}"
-    if step_months(row)[1] == HARDLY:
-        return f"Do not plan on it: {stops}, and it {HARDLY}"
     if calendar <= months:
         return "Failures included, it ends in time"
     expect = f"You ask for {months:.3g} months; expect {words(calendar, '', 2)}"
