@@ -78,7 +78,7 @@ class Ledger(Displayed):
     balance : mapping of str to (float or ndarray, str)
         How the ledgers stand to one another, with units.
     figures : tuple of Figure
-        Working of the balance.
+        Working of the totals and of the balance.
     drivers : tuple of Driver
         Strongest first.
     assumptions : tuple of Term
@@ -221,7 +221,7 @@ def estimate_ledger(plan: Plan, n_samples: int = 4096, seed: int = 0) -> Ledger:
     income = estimate_income(plan, phases, inputs, draws)
     earned = () if income is None else income.figures
     assumed = () if income is None else income.assumptions
-    figures = (*owned_figures(plan, draws), *working, *earned)
+    figures = (*owned_figures(plan, draws), *_totals(phases), *working, *earned)
     assumptions = {term.name: term for phase in phases.values() for term in phase.assumptions}
     return Ledger(
         plan=plan,
@@ -235,6 +235,28 @@ def estimate_ledger(plan: Plan, n_samples: int = 4096, seed: int = 0) -> Ledger:
         n_samples=n_samples,
         seed=seed,
         income=income,
+    )
+
+
+#: Phases whose name in a formula is another.
+_NAMES = {"rl": "RL"}
+#: Quantities that have a total, with their units.
+_TOTALS = {"usd": "USD", "gpu_hours": "GPU-hours", "energy_j": "J", "flop": "FLOP"}
+
+
+def _totals(phases: Mapping[str, Phase]) -> tuple[Figure, ...]:
+    """Sums over the phases, where there is more than one."""
+    if len(phases) < 2:
+        return ()
+    return tuple(
+        Figure(
+            f"total.{quantity}",
+            _total(phases.values(), quantity),
+            unit,
+            "sum over the phases",
+            tuple(Term(_NAMES.get(name, name), getattr(phase, quantity), unit) for name, phase in phases.items()),
+        )
+        for quantity, unit in _TOTALS.items()
     )
 
 

@@ -194,8 +194,10 @@ def bar_text(*colors: str) -> Spec:
 _FEWEST_TICKS = 3
 
 
-def log_axis(values: Iterable[float], label: Callable[[float], str], pad: float = 0.06) -> Spec:
-    """A logarithmic axis over values, with ticks that read as people write numbers.
+def log_axis(
+    values: Iterable[float], label: Callable[[float], str], pad: float = 0.06, *, is_fine: bool = False
+) -> Spec:
+    """A logarithmic axis over values, with ticks that read as people write numbers; fine has two in each decade.
 
     Examples
     --------
@@ -206,7 +208,7 @@ def log_axis(values: Iterable[float], label: Callable[[float], str], pad: float 
     """
     every = [value for value in values if value > 0] or [1.0]
     low, high = math.log10(min(every)) - pad, math.log10(max(every)) + pad
-    steps = (1, 2, 5) if high - low < 1.6 else (1, 3) if high - low < 2.6 else (1,)
+    steps = (1, 2, 5) if high - low < 1.6 else (1, 3) if is_fine or high - low < 2.6 else (1,)
     skip = max(1, math.ceil((high - low) / 6))
     decades = [decade for decade in range(math.floor(low), math.ceil(high) + 1) if decade % skip == 0]
     ticks = [step * 10.0**decade for decade in decades for step in steps]

@@ -37,6 +37,7 @@ from computeledger.workloads.result import quantity
 
 if TYPE_CHECKING:
     from computeledger.economics.plan.ledger import Ledger
+    from computeledger.workloads.serving.search import ServingOption
 
 
 def shares_figure(document: Mapping[str, Any]) -> Spec:
@@ -402,7 +403,7 @@ def speed_figure(ledger: Ledger) -> Spec:
     ends: list[tuple[float, float, str, str, int]] = []
     for index, (label, curve) in enumerate(phase.curves.items()):
         color = parts.SERIES[index % len(parts.SERIES)]
-        options = [option_document(one) for one in curve.options]
+        options = [option_document(one) for one in _gaining(curve.options)]
         x, y = ([one[key] for one in options] for key in ("output_tokens_per_s_per_user", "usd_per_mtok_output"))
         data.append({
             "type": "scatter", "mode": "lines+markers", "name": plain(label), "x": rounded(x), "y": rounded(y),
@@ -417,6 +418,8 @@ def speed_figure(ledger: Ledger) -> Spec:
         speed = quantity(1 / np.asarray(phase.details[f"{label}: tpot_s"][0]), "tokens/s")
         cost = quantity(phase.details[f"{label}: usd_per_mtok_output"][0], "USD/Mtok")
         data.append(_in_use(speed, cost, color, f"{plain(label)}, in use"))
+        used = f"{words(point(cost), 'USD', 2)} at {words(point(speed), 'tokens/s', 2)}"
+        ends.append((point(speed), point(cost), used, "center", 26))
         ends.append((x[0], y[0], f"batch {options[0]['batch']:,}", "right", 12))
         if abs(math.log10(x[-1] / point(speed))) > 0.1:
             ends.append((x[-1], y[-1], f"batch {options[-1]['batch']:,}", "left", -16))
@@ -425,12 +428,22 @@ def speed_figure(ledger: Ledger) -> Spec:
         430,
         [parts.corner("USD per Mtok of output ↑"), *_end_labels(ends)],
         xaxis=parts.log_axis(xs, format_si, 0.18) | {"title": {"text": "output tokens/s for one user →"}},
-        yaxis=parts.log_axis(ys, format_usd, 0.3),
+        yaxis=parts.log_axis(ys, format_usd, 0.3, is_fine=True),
         showlegend=True,
         legend=parts.LEGEND,
         margin={"l": 8, "r": 12, "t": 56, "b": 48},
     )
     return {"data": data, "layout": layout}
+
+
+#: Share of a step's time from which on a smaller batch is faster.
+_FASTER = 0.005
+
+
+def _gaining(options: Sequence[ServingOption]) -> list[ServingOption]:
+    """Batches without those that cost more than the next larger one and are no faster."""
+    pairs = itertools.pairwise(options)
+    return [*(one for one, larger in pairs if larger.tpot_s > (1 + _FASTER) * one.tpot_s), options[-1]]
 
 
 def _end_labels(ends: list[tuple[float, float, str, str, int]]) -> list[Spec]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantit
 from computeledger.interfaces.views.display_names import chip_name
 from computeledger.interfaces.views.income import income_plots, income_sentence, income_tables
 from computeledger.interfaces.working import working_view
+from computeledger.physics.parallelism import parse_layout
 from computeledger.questions.answers.serving.document import operations_document
 from computeledger.questions.wording import (
     PHASE_NAMES,
@@ -127,32 +129,35 @@ def _headline(document: Mapping[str, Any]) -> str:
 def _context(document: Mapping[str, Any], ledger: Ledger) -> str:
     """Which phase takes the most, what the life earns, and what the total depends on."""
     said = (
-        _currencies(document, _long(ledger)),
+        currencies(document, ledger),
         income_sentence(document["income"]) if "income" in document else "",
-        _depends(document["drivers"]),
-        _rent(ledger),
+        _depends(document["drivers"], fixed_price(ledger)),
     )
     return " ".join(part for part in said if part)
 
 
-def _depends(drivers: Sequence[Mapping[str, Any]]) -> str:
-    """The input that moves the total most, from where to where; the one that costs less first."""
+def _depends(drivers: Sequence[Mapping[str, Any]], price: str) -> str:
+    """The input that moves the total most, from where to where, the lower cost first; and a price that is fixed."""
     if not drivers:
         return ""
     most = plots.by_swing(drivers)[0]
     low, high = sorted(most[end]["usd"] for end in ("total_at_low", "total_at_high"))
+    cost = f"The cost, at {price}," if price else "The cost"
     return (
-        f"The cost depends most on {input_phrase(most['name'])}: {words(low, 'USD', 2)} to {words(high, 'USD', 2)} by "
+        f"{cost} depends most on {input_phrase(most['name'])}: {words(low, 'USD', 2)} to {words(high, 'USD', 2)} by "
         "that alone."
     )
 
 
-def _rent(ledger: Ledger) -> str:
-    """That the price of a GPU-hour is one number and not in the range, where it is."""
+def fixed_price(ledger: Ledger) -> str:
+    """The price of a GPU-hour where it is one number, and so not in the range; empty elsewhere."""
     price = ledger.usd_per_gpu_hour()
-    if not price:
-        return ""
-    return f"The range holds a GPU-hour at {words(price, 'USD')}."
+    return f"a fixed {words(price, 'USD')} per GPU-hour" if price else ""
+
+
+def currencies(document: Mapping[str, Any], ledger: Ledger) -> str:
+    """Which phase takes the most in each currency, and how long it is served."""
+    return _currencies(document, _long(ledger))
 
 
 def _life(phases: Mapping[str, Any]) -> str:
@@ -395,17 +400,31 @@ def _plots(document: Mapping[str, Any], ledger: Ledger) -> tuple[Plot, ...]:
                           "prompts wait for.", plots.bounds_figure(ledger), "utilization_fraction",
                           is_detail=True))  # fmt: skip
     if "inference" in ledger.phases and ledger.phases["inference"].curves:
-        is_parted = "prefill_layout" in ledger.plan.sections["inference"].values
-        found.append(Plot("speed", "What speed costs", _PARTED if is_parted else _TOGETHER,
+        found.append(Plot("speed", "What speed costs", _speed_words(ledger),
                           plots.speed_figure(ledger), "busy_gpu_hours", is_wide=True, is_detail=True))  # fmt: skip
     if "income" in document:
         found += income_plots(document["income"])
     return tuple(found)
 
 
-#: What the curve of speed shows; where a plan parts prefill from decoding, why its tokens cost less than on Serve.
-_TOGETHER = "Each engine over its batches; the ring is the batch in use."
-_PARTED = "Ring: the batch in use. Cheaper than on Serve: prompts have GPUs of their own, experts many."
+def _speed_words(ledger: Ledger) -> str:
+    """What the curve of speed shows; where a plan parts prefill from decoding, why tokens cost less than on Serve."""
+    values = ledger.plan.sections["inference"].values
+    if "prefill_layout" not in values:
+        return "Each engine over its batches; the ring is the batch in use."
+    batch, layout = values.get("batch"), values.get("layout")
+    many = (
+        ""
+        if batch is None or isinstance(batch, str)
+        else f"{math.sqrt(low_of(batch) * high_of(batch)):,.0f} sequences at once "
+    )
+    gpus = f"on {parse_layout(layout).n_gpus} GPUs, " if isinstance(layout, str) else ""
+    return (
+        f"Ring: as in use, {many}{gpus}prompts on GPUs of their own. So many share each read of the weights that a "
+        "token costs less than on Serve, which begins with one system."
+    )
+
+
 #: Figures of a phase that its name in the document does not say plainly.
 _DETAILS = {
     "mfu_fraction": "MFU, attention counted", "hfu_fraction": "HFU, recompute counted", "step_s": "step time",

@@ -27,8 +27,9 @@ _RESTS_ON = {
 }  # fmt: skip
 #: Of any box of a section.
 _STATED = ("gpu_hours", "utilization")
-#: Boxes that make another plan of it: nothing without a box holds any more.
+#: Boxes that make another plan of it: nothing without a box holds any more but the traffic, which a plan needs.
 _ANOTHER = ("model", "system")
+_TRAFFIC = "inference.tokens"
 #: Units that a plan's bare number has anyway.
 _UNWRITTEN = ("fraction", "rollouts")
 _DIMENSIONS = {"$/h": "usd_per_hour", "days": "s", "ms": "s"}
@@ -161,7 +162,7 @@ def _falls(dotted: str, changed: Mapping[str, str]) -> bool:
     section, _, key = dotted.partition(".")
     near = [one.partition(".")[2] for one in changed if one.startswith(f"{section}.")]
     return (
-        any(one in changed for one in _ANOTHER)
+        (dotted != _TRAFFIC and any(one in changed for one in _ANOTHER))
         or (key in _STATED and bool(near))
         or any(key in _RESTS_ON.get(one, ()) for one in near)
     )

@@ -9,17 +9,34 @@ from typing import Any
 from urllib.parse import urlencode
 
 from computeledger.economics.plan.read import read_plan
-from computeledger.facts.load import bundled_system_id, load_model, model_ids, model_name, offered_systems
+from computeledger.facts.load import (
+    bundled_system_id,
+    load_model,
+    load_system,
+    model_ids,
+    model_name,
+    offered_systems,
+)
 from computeledger.facts.schema import Fact
 from computeledger.interfaces.view import Tile
+from computeledger.interfaces.views.display_names import chip_name
 from computeledger.interfaces.views.evidence import unmeasured
-from computeledger.interfaces.views.plan import ledger_view, stated_beside
+from computeledger.interfaces.views.plan import currencies, ledger_view, stated_beside
 from computeledger.interfaces.views.published import off_words, published_hours
 from computeledger.interfaces.web.plan_boxes import PLANS, box, boxes_of, plan_tables, plan_text, plan_toml
 from computeledger.interfaces.web.spec import PLAN, Answer, Control, Page, Values, View
 from computeledger.questions.answers.plan import answer_plan
 from computeledger.questions.plan import PlanQuestion
-from computeledger.questions.wording import PHASE_NAMES, point, trusted_to_words, with_interval_words, words
+from computeledger.questions.wording import (
+    PHASE_NAMES,
+    listed,
+    point,
+    short_model,
+    trusted_to_words,
+    with_interval_words,
+    words,
+)
+from computeledger.units import format_si
 from computeledger.workloads.questions.setup import BACKENDS
 
 _SCENARIO = (
@@ -82,7 +99,7 @@ def _answer(values: Values, working: bool) -> Answer:
     is_published = tables == tomllib.loads(plan_toml(values["plan"]))
     found = answer_plan(PlanQuestion(plan=read_plan(tables, "PLAN.toml")))
     text = plan_toml(values["plan"]) if is_published else plan_text(tables)
-    return Answer(found.to_dict(working=working), "computeledger plan PLAN.toml", (found, dropped), text)
+    return Answer(found.to_dict(working=working), "computeledger plan PLAN.toml", (found, dropped), text, values)
 
 
 def _view(answer: Answer) -> View:
@@ -97,13 +114,15 @@ def _view(answer: Answer) -> View:
         evidence = dataclasses.replace(evidence, details=f"{said} {evidence.details}".strip())
     if evidence:
         text = " ".join(
-            part for part in (_trusted(answer.document), *map(_stated_words, stated), evidence.text) if part
+            part for part in (_trusted(answer.document), _stated_words(answer.document), evidence.text) if part
         )
         evidence = dataclasses.replace(evidence, text=text)
     published = tuple(dataclasses.replace(one, rows=[*one.rows, *stated], is_detail=True) for one in published)
     ledger, *others = view.tables
+    left = _left_over(answer.asked, answer.document)
     return dataclasses.replace(
         view,
+        context=f"{left} {currencies(answer.document, found.ledger)}" if left else view.context,
         tiles=_on_serve(view.tiles, answer.document),
         evidence=evidence,
         tables=(ledger, *published, *others),
@@ -117,12 +136,46 @@ def _view(answer: Answer) -> View:
     )
 
 
+#: Boxes that a plan fills for its own model, in the order of the first lines.
+_RL = tuple(one.name for one in _SCENARIO if one.name.startswith("rl."))
+
+
+def _left_over(asked: Mapping[str, str], document: Mapping[str, Any]) -> str:
+    """What stands as the plan's own model had it, beside another model.
+
+    Examples
+    --------
+    >>> asked = {"model": "Qwen/Qwen3-8B", "pretraining.tokens": "14.8T", "inference.rate": "1B"}
+    >>> _left_over(asked, {"phases": {"pretraining": {"model": "Qwen/Qwen3-8B"}}})
+    "Still DeepSeek-V3's: 14.8T tokens (published: 36T). Change them to yours."
+    """
+    base = _BOXES.get(asked.get("plan", ""), _BOXES[PLANS[0]])
+    if asked.get("model", base["model"]) == base["model"]:
+        return ""
+    chip = f" {chip_name(load_system(base['system']).accelerator.id)}" if asked.get("system") == base["system"] else ""
+    parts = (
+        (("pretraining.tokens",), f"{base['pretraining.tokens']} tokens{_own_tokens(document)}"),
+        (("pretraining.gpus",), f"{int(base['pretraining.gpus']):,}{chip or ' GPUs'}"),
+        (_RL, "RL"),
+        (("inference.rate",), "traffic"),
+    )
+    left = [said for names, said in parts if all(asked.get(one, "") == base[one] for one in names)]
+    return f"Still {short_model(base['model'])}'s: {listed(left)}. Change them to yours." if left else ""
+
+
+def _own_tokens(document: Mapping[str, Any]) -> str:
+    """Tokens that the model was in truth pretrained on, where its makers published them."""
+    model = next(one["model"] for one in document["phases"].values())
+    known = load_model(model).published.get("tokens_pretraining")
+    return f" (published: {format_si(known.value)})" if known else ""
+
+
 def _on_serve(tiles: tuple[Tile, ...], document: Mapping[str, Any]) -> tuple[Tile, ...]:
     """The first figure leads to the page that serves the model alone."""
     served = document["phases"].get("inference")
     if served is None or not tiles:
         return tiles
-    link = ("Serving it, in detail", f"/serve?{urlencode({'model': served['model']})}")
+    link = ("Served by one system", f"/serve?{urlencode({'model': served['model']})}")
     return (dataclasses.replace(tiles[0], also=link), *tiles[1:])
 
 
@@ -134,10 +187,21 @@ def _trusted(document: Mapping[str, Any]) -> str:
     return f"Trust the total to {trusted_to_words(cost)} in nine of ten cases, if its inputs hold."
 
 
-def _stated_words(row: list[str]) -> str:
-    """A phase whose GPU-hours the plan states, beside the model's."""
-    name, hours, modelled, off, _ = row
-    return f"{name} counts the {hours} GPU-hours that the plan states; the model gives {modelled}, {off}."
+def _stated_words(document: Mapping[str, Any]) -> str:
+    """Phases that count GPU-hours which the plan states, and what the total would be by the model's."""
+    total, out = point(document["total"]["gpu_hours"]), []
+    for name, phase in document["phases"].items():
+        modelled = stated_beside(phase)
+        if name == "pretraining" or modelled is None:
+            continue
+        stated = point(phase["gpu_hours"])
+        more = words(abs(point(modelled) - stated) / total, "fraction", 2)
+        side = "more" if point(modelled) > stated else "less"
+        out.append(
+            f"{PHASE_NAMES[name]} counts the {words(stated, '')} GPU-hours that were published; by the plan's assumed "
+            f"steps and lengths it would be {words(point(modelled), '', 2)}, which is {more} {side} in all."
+        )
+    return " ".join(out)
 
 
 def _stated_later(document: Mapping[str, Any]) -> list[list[str]]:

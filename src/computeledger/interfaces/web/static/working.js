@@ -39,7 +39,8 @@ export async function work(key, button = null) {
     if (explained === null) return;
     const open = new Set([...place.querySelectorAll("details[open]")].map((one) => one.dataset.name));
     const own = (one) => one.name === key || one.name.endsWith(`.${key}`);
-    const order = [...working.filter(own), ...working.filter((one) => !own(one))];
+    const rank = (one) => (one.name === `total.${key}` ? 0 : own(one) ? 1 : 2); // a sum stands above what it is of
+    const order = [...working].sort((one, other) => rank(one) - rank(other));
     const figures = new Map(working.map((one) => [one.name, one]));
     place.replaceChildren(...order.map((one) => step(one, own(one) || (!button && open.has(one.name)), figures)));
     window.explainTerms(place);
