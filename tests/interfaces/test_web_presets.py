@@ -20,6 +20,7 @@ from computeledger.interfaces.web.pages.route import PAGE as ROUTE
 from computeledger.interfaces.web.pages.serve import PAGE as SERVE
 from computeledger.interfaces.web.plan_boxes import PLANS, plan_toml
 from computeledger.interfaces.web.spec import checked
+from computeledger.questions.policies import chain
 from computeledger.questions.wording import words
 
 #: Models that nobody measured.
@@ -111,12 +112,13 @@ def test_a_route_is_the_cheapest_at_a_stated_success(client: TestClient) -> None
     assert "cheapest that completes at least 74 %, as the best single model does; a failure costs nothing" in headline
     own = client.get("/view/route", params={**query, "small.success": "0.5"}).json()
     assert own["context"].startswith("The cheapest that completes"), "the reader's numbers"
-    turn = next(row for row in document["by_failure_usd"]
-                if row["success_fraction"] > document["best"]["success_fraction"])  # fmt: skip
+    best = document["best"]
+    turn = next(row for row in document["by_failure_usd"] if row["success_fraction"] > best["success_fraction"]
+                and chain(row["policy"]) != chain(best["policy"]))  # fmt: skip
     cost = words(turn["failure_usd"], "USD", 2)
     (switch,) = [one for one in view["tiles"] if one["label"].startswith("Switch")]
     assert switch["text"] == f"over {cost}" and switch["band"].replace("\u00a0", " ").startswith(
-        "to small, then large: "
+        "to large, then small: "
     )
     fewer = dict(view["facts"])["If fewer will do"].replace("\u00a0", " ")
     assert fewer == "small alone costs $0.10, with 58 % delivered wrong"
@@ -155,14 +157,25 @@ def test_an_example_of_a_route_pays_for_failures_and_says_how_near_the_next_poli
     assert 0.3 < alternative["chance_dearer_fraction"] < 0.8 and "Within noise of large up to 3 times" in context
     roles = [(row[0]["text"], row[0]["below"]) for row in view["tables"][0]["rows"]]
     assert roles[0][1] == "chosen, cheapest" and roles[0][0].startswith("\u2192 large up to 2 times, small once")
-    assert ("large up to 3 times, then a person", "runner-up") in roles and ("the person alone", "surest") in roles
+    assert ("large up to 3 times, then a person", "cheapest of other models") in roles
+    assert roles[1] == ("large up to 3 times, small once, then a person", "runner-up")
+    assert ("the person alone", "surest") in roles
 
 
 def test_a_route_begins_with_models_as_measured_and_any_two_of_them_can_be_chosen(client: TestClient) -> None:
     """What a try completes, costs and takes is the source's, in the task, in the boxes and in the working."""
     document, view = (client.get(f"/{kind}/route").json() for kind in ("api", "view"))
     assert document["sources"] == ["openhands-index"]
-    assert view["context"].startswith("Models as measured on SWE-bench Verified with OpenHands")
+    said = view["evidence"]["text"].replace("\u00a0", " ")
+    assert said.startswith("Measured on 500 tasks of SWE-bench Verified with OpenHands; half of 1,056 such")
+    assert any("OpenHands" in one and "claude-opus-4-8" in one for one in view["grounds"])
+    second, next_row = document["runner_up"], view["tables"][0]["rows"][1]
+    assert next_row[0]["below"] == "runner-up" and next_row[1]["text"] == words(
+        second["usd_per_completed_task"], "USD", 2
+    )
+    context = view["context"].replace("\u00a0", " ")
+    near = "the same with DeepSeek V4 Pro once: $8.90, 96.3 % completed"
+    assert context.startswith(f"With example costs cheaper than the next ({near}) with a chance of ")
     task = tomllib.loads(view["plan"])
     for slot, model in zip(("small", "large"), task["model"], strict=True):
         one = measured_models()[model["name"]]
@@ -172,14 +185,25 @@ def test_a_route_begins_with_models_as_measured_and_any_two_of_them_can_be_chose
         assert f"{one.solved} of {one.tasks} tasks" in dict(view["facts"])[one.model]
     shown = client.get("/view/route", params={"working": "on"}).json()["working"]
     terms = {term["name"]: term for figure in shown for term in figure["terms"]}
+    assert all(term["of"] for figure in shown for term in figure["terms"]
+               if term["origin"] == "figure" and not term["ground"]), "what is worked out can be opened"  # fmt: skip
+    (paid,) = [one for one in client.get("/api/route", params={"working": "on"}).json().get("working", ())
+               if one["name"] == "attempts_usd_per_task"] or [None]  # fmt: skip
+    assert paid is None or sum(
+        number["value"] * each["value"] for number, each in zip(paid["terms"][::2], paid["terms"][1::2], strict=True)
+    ) == pytest.approx(paid["value"])
+    assert "$8.70" in {figure["text"] for figure in shown}, "as the headline has it"
     assert "openhands-index-results" in terms["Claude Opus 4.8 succeeds"]["href"]
     assert terms["a person"]["source"] == ""
     other = client.get("/view/route", params={"small.model": "MiniMax M3", "large.success": "0.9"}).json()
     first, second = tomllib.loads(other["plan"])["model"]
     assert (first["name"], first["success"], "source" in second) == ("MiniMax M3", [382, 500], False)
-    assert other["context"].startswith("MiniMax M3 as measured on")
+    assert other["evidence"]["text"].startswith("MiniMax M3: measured on")
     twice = client.get("/view/route", params={"small.model": "Claude Opus 4.8"})
     assert twice.status_code == 422 and "choose two models" in twice.text
+    wrong = client.get("/view/route", params={"task.failure_usd": "-3"})
+    assert wrong.status_code == 422 and "A task not completed -3.0: expected" in wrong.text
+    assert "TASK.toml" not in wrong.text
 
 
 def test_prices_draw_what_they_tell_before_and_after_and_fold_what_they_do_not(client: TestClient) -> None:

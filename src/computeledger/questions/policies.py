@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.questions.wording import words
+from computeledger.questions.wording import figure_words, point, words
 
 #: A share of wrong deliveries up to which a headline does not warn.
 _RARE = 0.0005
 #: A chance from which a policy is the cheapest beyond doubt, and a share of tasks that leaves no failures to price.
 _SURE = 0.95
-#: A chance up to which a difference of cost is noise.
-_LIKELY = 0.8
+#: A chance up to which a difference of cost is noise, and one from which it is none at all.
+_LIKELY, _CERTAIN = 0.8, 0.995
 
 
 def route_words(document: Mapping[str, Any]) -> tuple[str, str]:
@@ -30,7 +30,7 @@ def route_words(document: Mapping[str, Any]) -> tuple[str, str]:
     'The cheapest that completes at least 70 %, as stated.'
     """
     best, failing = document["best"], document.get("failure_usd")
-    done, failed = (words(best[name], "fraction", 2) for name in ("success_fraction", "wrong_fraction"))
+    done, failed = _completed(best), words(best["wrong_fraction"], "fraction", 2)
     is_told = has_person(document) and bool(_IS_CHECKED.search(best["policy"]))  # what is not completed is wrong
     wrong = f", {failed} delivered wrong" if best["wrong_fraction"] > _RARE and not is_told else ""
     cost = f"{words(best['usd_per_completed_task'], 'USD', 2)} per completed task"
@@ -50,18 +50,56 @@ def _why(document: Mapping[str, Any]) -> str:
     return f"The cheapest that completes at least {floor}, {whose}{free}."
 
 
+def _completed(row: Mapping[str, Any]) -> str:
+    """The share that a policy completes, with the digits that its interval deserves where it has one."""
+    share, ends = row["success_fraction"], row.get("interval", {}).get("success_fraction")
+    if ends is None:
+        return words(share, "fraction", 2)
+    return figure_words({"p05": point(ends, "p05"), "p50": share, "p95": point(ends, "p95")}, "fraction")
+
+
 def _alternative(document: Mapping[str, Any]) -> str:
-    """What other models would cost, and the chance that they cost more, where that is no certainty."""
-    alternative = document.get("alternative")
-    if alternative is None or alternative["chance_dearer_fraction"] > _SURE:
+    """What the next cheapest policy costs and completes, and the chance that it costs more.
+
+    It is the cheapest one of other models where that may well be cheaper than the answer.
+
+    Examples
+    --------
+    >>> best = {"policy": "a x2 checked -> b x2 checked", "success_fraction": 0.95}
+    >>> near = {"policy": "a x2 checked -> b x1 checked", "success_fraction": 0.96}
+    >>> near |= {"usd_per_completed_task": 8.9, "chance_dearer_fraction": 0.97}
+    >>> found = {"best": best, "options": [best, near], "runner_up": near}
+    >>> _alternative(found).replace(chr(160), " ")
+    'Cheaper than the next (the same with b once: $8.90, 96 % completed) with a chance of 97 %.'
+    >>> found["alternative"] = {"policy": "c", "usd_per_completed_task": 9.0, "chance_dearer_fraction": 0.6}
+    >>> _alternative(found).replace(chr(160), " ")
+    'Within noise of c alone ($9): cheaper with a chance of 60 %.'
+    """
+    other, near = document.get("alternative"), document.get("runner_up")
+    if other is not None and (near is None or other["chance_dearer_fraction"] <= _LIKELY):
+        near = other
+    if near is None:
         return ""
-    is_person = has_person(document)
-    chance = words(alternative["chance_dearer_fraction"], "fraction", 2)
-    usd = words(alternative["usd_per_completed_task"], "USD", 2)
-    near = f"{policy_in_short(alternative['policy'], is_person)} at {usd}"
-    if alternative["chance_dearer_fraction"] > _LIKELY:
-        return f"Cheaper than {near} with a chance of {chance}."
-    return f"Within noise of {near}: cheaper with a chance of {chance}."
+    done = next((_completed(row) for row in document.get("options", ()) if row["policy"] == near["policy"]), "")
+    usd = words(near["usd_per_completed_task"], "USD", 2)
+    name, costs = _beside(near["policy"], document), f"{usd}, {done} completed" if done else usd
+    sure = near["chance_dearer_fraction"]
+    chance = f"with a chance of {words(sure, 'fraction', 2)}"
+    if sure > _CERTAIN:
+        return f"Surely cheaper than the next ({usd})."
+    if sure > _LIKELY:
+        return f"Cheaper than the next ({name}: {costs}) {chance}."
+    return f"Within noise of {name} ({costs}): cheaper {chance}."
+
+
+def _beside(policy: str, document: Mapping[str, Any]) -> str:
+    """A policy beside the answer: by the one model that it asks more or less often, where that is all."""
+    best = document["best"]["policy"]
+    steps = list(zip(policy.split(" -> "), best.split(" -> "), strict=False))
+    other = [one for one, its in steps if one != its]
+    if chain(policy) == chain(best) and steps[1:] and len(other) == 1:
+        return f"the same with {policy_said(other[0])}"
+    return policy_in_short(policy, has_person(document))
 
 
 #: The policy without a model.

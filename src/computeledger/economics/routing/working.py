@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from computeledger.arrays import Uncertain, sample
-from computeledger.economics.routing.model import Step
-from computeledger.economics.routing.task import ModelQuestion, RouteCase
+from computeledger.economics.routing.model import RouteTask, Step, evaluate_policies
+from computeledger.economics.routing.task import ModelQuestion, RouteCase, route_task
 from computeledger.workloads.result import Figure, Term
 
 #: What a task costs: tries, checks and the person, then what waiting and failing cost besides.
@@ -31,7 +32,7 @@ def route_figures(question: RouteCase, policy: tuple[Step, ...], found: Mapping[
     >>> question = route_of(Document("T", "", table, shipped=False), Path())
     >>> names = ("usd_per_task", "usd_per_completed_task", "success_fraction", "wrong_fraction", "seconds")
     >>> names += ("attempts_usd_per_task", "waiting_usd_per_task", "failure_usd_per_task")
-    >>> [one.name for one in route_figures(question, (Step(0, 1, "once"),), dict.fromkeys(names, 0.5))][0]
+    >>> [one.name for one in route_figures(question, (Step(0, 1, "once"),), dict.fromkeys(names, 0.5))][-1]
     'usd_per_completed_task'
     """
     models = [question.models[place] for place in dict.fromkeys(step.model for step in policy)]
@@ -39,7 +40,7 @@ def route_figures(question: RouteCase, policy: tuple[Step, ...], found: Mapping[
     chances = [term for one in models for term in _chances(one)]
     alike = _term("models fail alike", question.uncertain["model_correlation"], "fraction")
     rates = tuple(_term(name.replace("_", " "), question.uncertain[name], "fraction") for name in checks)
-    return (*_money(question, policy, found), *_shares(found, (*chances, alike, *rates)))
+    return (*_shares(found, (*chances, alike, *rates)), *_money(question, policy, found))
 
 
 def _chances(model: ModelQuestion) -> tuple[Term, ...]:
@@ -66,40 +67,113 @@ def _term(name: str, value: Uncertain, unit: str) -> Term:
     return Term(name, sample({name: value})[name], unit, "plan", "TASK.toml")
 
 
+def _stated(name: str, value: float, unit: str) -> Term:
+    """A number of the question."""
+    return Term(name, value, unit, "plan", "TASK.toml")
+
+
 def _mean(model: ModelQuestion, name: str, value: Uncertain, unit: str) -> Term:
     """What a try takes: a mean over those that were counted."""
     return _from_source(_term(name, value, unit), model, "mean over the attempts")
 
 
 def _money(question: RouteCase, policy: tuple[Step, ...], found: Mapping[str, float]) -> tuple[Figure, ...]:
+    """Time and cost of a task, each after what it is made of."""
     settings = question.settings
     models = [question.models[place] for place in dict.fromkeys(step.model for step in policy)]
-    tries = [_mean(one, f"one try of {one.name}", one.attempt_usd, "USD") for one in models]
-    failed = [_mean(one, f"a failed over a solved try of {one.name}", one.failed_cost_ratio, "") for one in models]
     times = [_mean(one, f"one try of {one.name} takes", one.attempt_s, "s") for one in models]
-    check = asdict(settings.verifier)
-    checked = any(step.kind != "once" for step in policy)
-    paid = [Term("one check", check["check_usd"], "USD", "plan", "TASK.toml")] if checked else []
-    spent = [Term("one check takes", check["check_s"], "s", "plan", "TASK.toml")] if checked else []
-    person = settings.fallback
-    if person is not None and (not policy or checked):
-        paid.append(Term("a person", person.task_usd, "USD", "plan", "TASK.toml"))
-        spent.append(Term("a person takes", person.task_s, "s", "plan", "TASK.toml"))
-    failing = Term("a task that is not completed", settings.failure_usd, "USD", "plan", "failure_usd")
-    waiting = Term("an hour of waiting", settings.usd_per_hour, "USD", "plan", "TASK.toml")
-    seconds = Term("time of a task", found["seconds"], "s")
+    is_checked, person = any(step.kind != "once" for step in policy), settings.fallback
+    spent = [_stated("one check takes", settings.verifier.check_s, "s")] if is_checked else []
+    if person is not None and (not policy or is_checked):
+        spent.append(_stated("a person takes", person.task_s, "s"))
+    seconds, share = Term("time of a task", found["seconds"], "s"), Term("share completed", found["success_fraction"],
+                                                                         "fraction")  # fmt: skip
+    failing = _stated("a task that is not completed", settings.failure_usd, "USD")
+    waiting = _stated("an hour of waiting", settings.usd_per_hour, "USD")
     parts = tuple(Term(name, found[key], "USD") for key, name in _PARTS.items() if found[key])
-    share = Term("share completed", found["success_fraction"], "fraction")
     added = " + ".join(one.name for one in parts)
-    formula = f"({added}) / {share.name}" if len(parts) > 1 else f"{added or 'cost of a task'} / {share.name}"
+    each = Term("cost of a task", found["usd_per_task"], "USD")
+    besides = (
+        Figure("waiting_usd_per_task", found["waiting_usd_per_task"], "USD",
+               f"{seconds.name} x {waiting.name} / 3600", (seconds, waiting)),
+        Figure("failure_usd_per_task", found["failure_usd_per_task"], "USD",
+               f"(1 - {share.name}) x {failing.name}", (share, failing)),
+    )  # fmt: skip
     return (
-        Figure("usd_per_completed_task", found["usd_per_completed_task"], "USD", formula, (*parts, share)),
-        Figure("usd_per_task", found["usd_per_task"], "USD",
-               "solved and failed tries + checks + the person on what is left + time x price of waiting / 3600 + "
-               "share not completed x what one costs", (*tries, *failed, *paid, seconds, waiting, failing)),
         Figure("seconds", found["seconds"], "s",
                "tries and checks one after the other, a best-of-k side by side, then the person", (*times, *spent)),
+        _paid(question, policy, found["attempts_usd_per_task"]),
+        *(one for one in besides if one.value),
+        Figure("usd_per_task", found["usd_per_task"], "USD", added or "nothing", parts),
+        Figure("usd_per_completed_task", found["usd_per_completed_task"], "USD", f"{each.name} / {share.name}",
+               (each, share)),
     )  # fmt: skip
+
+
+def _paid(question: RouteCase, policy: tuple[Step, ...], whole: float) -> Figure:
+    """What is paid for a task: how many tries, checks and tasks of the person there are, and what one costs."""
+    terms: list[Term] = []
+    for place in dict.fromkeys(step.model for step in policy):
+        one = question.models[place]
+        tries = [_counted(question, policy, f"{kind} tries of {one.name}", functools.partial(_tries_alone, place, kind))
+                 for kind in _KINDS]  # fmt: skip
+        mean = _mean(one, "", one.attempt_usd, "USD")
+        ground = f"{mean.ground}, parted by what a failed one costs over a solved one"
+        for kind, (number, usd) in zip(_KINDS, tries, strict=True):
+            if point := float(number.value):
+                terms += [number, replace(mean, name=f"a {kind} try of {one.name}", value=usd / point, ground=ground)]
+    for name, each, price in (
+        ("checks", "one check", _check_alone),
+        ("tasks left to a person", "a person", _person_alone),
+    ):
+        number, usd = _counted(question, policy, name, price)
+        if point := float(number.value):
+            terms += [number, _stated(each, usd / point, "USD")]
+    formula = "each number x what one costs, added up" if terms else "nothing"
+    return Figure("attempts_usd_per_task", whole, "USD", formula, tuple(terms))
+
+
+#: Tries that are told apart by what they cost.
+_KINDS = ("solved", "failed")
+_Priced = Callable[[RouteTask, bool], RouteTask]
+
+
+def _counted(question: RouteCase, policy: tuple[Step, ...], name: str, alone: _Priced) -> tuple[Term, float]:
+    """How many of one thing a task takes, and what they cost: all else is free, and each costs 1 or its price."""
+    found = [0.0, 0.0]
+    for kind, share in question.difficulty.items():
+        task = route_task(question, kind)
+        for place, is_unit in enumerate((True, False)):
+            priced = replace(alone(task, is_unit), usd_per_hour=0.0, failure_usd=0.0)
+            found[place] += share * float(evaluate_policies(priced, [policy]).usd_per_task[0])
+    return Term(name, found[0], "", ground="a task, by the chances and the check"), found[1]
+
+
+def _free(task: RouteTask) -> RouteTask:
+    """A task whose tries, checks and person cost nothing."""
+    models = tuple(replace(one, solved_usd=0.0, failed_usd=0.0) for one in task.models)
+    person = None if task.fallback is None else replace(task.fallback, task_usd=0.0)
+    return replace(task, models=models, verifier=replace(task.verifier, check_usd=0.0), fallback=person)
+
+
+def _tries_alone(place: int, kind: str, task: RouteTask, is_unit: bool) -> RouteTask:
+    free, own = _free(task), task.models[place]
+    usd = 1.0 if is_unit else own.solved_usd if kind == _KINDS[0] else own.failed_usd
+    solved, failed = (usd, 0.0) if kind == _KINDS[0] else (0.0, usd)
+    models = list(free.models)
+    models[place] = replace(own, solved_usd=solved, failed_usd=failed)
+    return replace(free, models=tuple(models))
+
+
+def _check_alone(task: RouteTask, is_unit: bool) -> RouteTask:
+    usd = 1.0 if is_unit else task.verifier.check_usd
+    return replace(_free(task), verifier=replace(task.verifier, check_usd=usd))
+
+
+def _person_alone(task: RouteTask, is_unit: bool) -> RouteTask:
+    if task.fallback is None:
+        return _free(task)
+    return replace(_free(task), fallback=replace(task.fallback, task_usd=1.0 if is_unit else task.fallback.task_usd))
 
 
 def _shares(found: Mapping[str, float], terms: tuple[Term, ...]) -> tuple[Figure, ...]:

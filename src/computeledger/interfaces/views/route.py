@@ -95,9 +95,15 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
              f"try, unchecked; else up to so many, each checked{person}.",
              failure_figure(document), "usd_per_completed_task"),
         Plot("front", "Cost against success", "No policy beats those on the line; small dots are ways between the "
-             "named ones. Ring: the answer.",
+             f"named ones. Ring: the answer; dotted: the {_floor_words(document)}.",
              front_figure(document), "usd_per_completed_task", is_detail=True),
     )  # fmt: skip
+
+
+def _floor_words(document: Mapping[str, Any]) -> str:
+    """The share that an answer must complete, and why."""
+    whose = "asked for" if document["least_success_is"] == "stated" else "of the best single model, which it must reach"
+    return f"{words(document['least_success_fraction'], 'fraction', 2)} {whose}"
 
 
 def _tiles(document: Mapping[str, Any]) -> tuple[Tile, ...]:
@@ -110,13 +116,15 @@ def _tiles(document: Mapping[str, Any]) -> tuple[Tile, ...]:
 
 
 def _switch(document: Mapping[str, Any]) -> tuple[Tile, ...]:
-    """From which cost of a failed task on a surer policy than the answer is the cheapest; none where none is."""
+    """From which cost of a failed task on a surer policy of other models is the cheapest; none where none is."""
     success = max(document["best"]["success_fraction"], document["least_success_fraction"])
+    own = chain(document["best"]["policy"])
     for row in document["by_failure_usd"]:
-        if row["failure_usd"] > document["failure_usd"] and row["success_fraction"] > success:
+        is_surer = row["failure_usd"] > document["failure_usd"] and row["success_fraction"] > success
+        if is_surer and chain(row["policy"]) != own:
             cost, done = words(row["failure_usd"], "USD", 2), words(row["success_fraction"], "fraction", 2)
             then = f"{_models(row['policy'], has_person(document))}: {done} completed"
-            return (Tile("Switch if a failed task costs", f"over {cost}", then),)
+            return (Tile("Switch models if a failure costs", f"over {cost}", then),)
     return ()
 
 
@@ -180,15 +188,15 @@ def _failing(document: Mapping[str, Any]) -> str:
 def _parts(best: Mapping[str, Any]) -> str:
     """What a completed task is made of, with what waiting and failing cost."""
     paid = "the try" if best["single"] else "tries, checks and any person"
-    parts = [f"{words(best['attempts_usd_per_task'], 'USD')} for {paid}"]
+    parts = [f"{words(best['attempts_usd_per_task'], 'USD', 2)} for {paid}"]
     if best["waiting_usd_per_task"]:
-        waiting = words(best["waiting_usd_per_task"], "USD")
-        parts.append(f"{waiting} for {words(best['seconds'], 's')} of waiting")
+        waiting = words(best["waiting_usd_per_task"], "USD", 2)
+        parts.append(f"{waiting} for {words(best['seconds'], 's', 2)} of waiting")
     if best["failure_usd_per_task"]:
-        parts.append(f"{words(best['failure_usd_per_task'], 'USD')} for tasks not completed")
-    whole, share = words(best["usd_per_task"], "USD"), percent(best["success_fraction"])
+        parts.append(f"{words(best['failure_usd_per_task'], 'USD', 2)} for tasks not completed")
+    whole, share = words(best["usd_per_task"], "USD", 2), percent(_ranged(best, "success_fraction"))
     a_task = f"{' + '.join(parts)} = {whole} a task" if len(parts) > 1 else f"{parts[0]} of a task"
-    return f"{a_task}; over the {share} completed, {words(best['usd_per_completed_task'], 'USD')} each"
+    return f"{a_task}; over the {share} completed, {words(best['usd_per_completed_task'], 'USD', 2)} each"
 
 
 def _tile(row: Mapping[str, Any], key: str, label: str, unit: str) -> Tile:
@@ -224,7 +232,7 @@ def _front(document: Mapping[str, Any]) -> Table:
 
 
 def _roles(document: Mapping[str, Any]) -> dict[str, str]:
-    """What a policy is among all: the chosen one, the cheapest, the runner-up, the surest.
+    """What a policy is among all: the chosen one, the cheapest, the next one, the next of other models, the surest.
 
     Examples
     --------
@@ -232,9 +240,10 @@ def _roles(document: Mapping[str, Any]) -> dict[str, str]:
     >>> _roles({"best": b, "cheapest_without_a_floor": a, "options": [a, b]})
     {'b': 'chosen, surest', 'a': 'cheapest'}
     """
-    free, near = document["cheapest_without_a_floor"], document.get("alternative")
+    free, near, other = document["cheapest_without_a_floor"], document.get("runner_up"), document.get("alternative")
     surest = max(document["options"], key=lambda row: float(row["success_fraction"]))
-    said = [("chosen", document["best"]), ("cheapest", free), ("runner-up", near), ("surest", surest)]
+    said = [("chosen", document["best"]), ("cheapest", free), ("runner-up", near),
+            ("cheapest of other models", other), ("surest", surest)]  # fmt: skip
     policies = dict.fromkeys(row["policy"] for _, row in said if row is not None)
     return {one: ", ".join(word for word, row in said if row is not None and row["policy"] == one) for one in policies}
 
@@ -245,19 +254,23 @@ def _name(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
 
 def _cell(row: Mapping[str, Any], key: str, unit: str) -> Cell:
     """A figure, and its 90 % interval below."""
+    return Cell(figure_words(_ranged(row, key), unit), below=interval_words(row["interval"][key], unit))
+
+
+def _ranged(row: Mapping[str, Any], key: str) -> dict[str, float]:
+    """A figure at the middle of all inputs, with the ends of its 90 % interval."""
     ends = row["interval"][key]
-    value = {"p05": point(ends, "p05"), "p50": row[key], "p95": point(ends, "p95")}
-    return Cell(figure_words(value, unit), below=interval_words(ends, unit))
+    return {"p05": point(ends, "p05"), "p50": row[key], "p95": point(ends, "p95")}
 
 
 def _bests(document: Mapping[str, Any]) -> Table:
     """The cheapest policy of each kind, and what it would have to cost to draw level with the answer."""
     by_name = {row["policy"]: row for row in document["options"]}
-    rows: list[list[str]] = []
+    rows: list[list[str | Cell]] = []
     for kind, policy in document["best_of"].items():
         row = by_name[policy]
-        rows.append([_KINDS[kind], _name(row, document), words(row["usd_per_completed_task"], "USD"),
-                     percent(row["success_fraction"]), f"x{row['break_even_price_ratio']:.2g}"])  # fmt: skip
+        rows.append([_KINDS[kind], _name(row, document), _cell(row, "usd_per_completed_task", "USD"),
+                     _cell(row, "success_fraction", "fraction"), f"x{row['break_even_price_ratio']:.2g}"])  # fmt: skip
     columns = ("", "policy", "a completed task #", "completes #", "breaks even at #")
     note = "breaks even at: with its prices times this, a completed task costs what the answer's does"
     return Table("The cheapest of each kind", columns, rows, "usd_per_completed_task", note, is_detail=True)

@@ -131,10 +131,11 @@ class RouteAnswer(Answer):
         settings, out = self.case.settings, self.outcome
         return out.s_per_task * settings.usd_per_hour / HOUR_S, (1 - out.success_fraction) * settings.failure_usd
 
-    def _alternative(self) -> dict[str, Any] | None:
-        """The next cheapest policy of other models that completes enough, and the chance that it is dearer."""
-        best, rows, least = self.policies[0], self.policies, self.least_success_fraction
-        near = [row for row in rows if chain(row.policy) != chain(best.policy) and row.success_fraction >= least - 1e-9]
+    def _next(self, *, is_other: bool) -> dict[str, Any] | None:
+        """The next cheapest policy that completes enough, or that of other models, and the chance that it is dearer."""
+        best, *rows = self.policies
+        near = [row for row in rows if row.success_fraction >= self.least_success_fraction - 1e-9
+                and not (is_other and chain(row.policy) == chain(best.policy))]  # fmt: skip
         if not near:
             return None
         alternative = min(near, key=lambda row: row.usd_per_completed_task)
@@ -165,7 +166,7 @@ class RouteAnswer(Answer):
         rows = [document(one) for one in self.policies]
         found = {
             "best": rows[0], "cheapest_without_a_floor": rows[listed.index(best_policy(out))],
-            "alternative": self._alternative(),
+            "runner_up": self._next(is_other=False), "alternative": self._next(is_other=True),
             "options": sorted(rows, key=lambda row: row["usd_per_completed_task"]),
             "policies_compared": len(out.policies),
             "best_of": {kind: rows[listed.index(place)]["policy"] for kind, place in _bests(out, singles).items()},
@@ -179,8 +180,23 @@ class RouteAnswer(Answer):
             "assumptions": _assumptions(case), "remark": _remark(case, out, singles, least),
         }  # fmt: skip
         if working:
-            found["working"] = [figure_document(one) for one in route_figures(case, out.policies[best], rows[0])]
+            figures = route_figures(case, out.policies[best], rows[0])
+            found["working"] = [_with_range(figure_document(one), rows[0]) for one in figures]
         return {key: value for key, value in found.items() if value is not None}
+
+
+def _with_range(figure: dict[str, Any], best: Mapping[str, Any]) -> dict[str, Any]:
+    """A figure of the working, it and the figures that it is made of with the ranges of the answer."""
+    ranges = {best[name]: (name, ends) for name, ends in best["interval"].items() if isinstance(ends, Mapping)}
+    for one in (figure, *figure["terms"]):
+        known = ranges.get(one["value"]) if one.get("origin", "figure") == "figure" else None
+        if known is not None and one.get("name") in (known[0], _CALLED.get(known[0])):
+            one["value"] = {**known[1], "p50": best[known[0]], "unit": one["unit"]}
+    return figure
+
+
+#: Figures of the answer as the formulas of others call them.
+_CALLED = {"success_fraction": "share completed", "seconds": "time of a task", "usd_per_task": "cost of a task"}
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -256,7 +272,7 @@ def answer_case(case: RouteCase, facts: tuple[dict[str, Any], ...] = (), seed: i
     front = [int(place) for place in pareto_policies(out)]
     by_kind = _best_by_kind(whole, least)
     listed = list(dict.fromkeys([
-        best_policy(out, least), best_policy(out), *singles, *person, *_bests(out, singles).values(), *front,
+        *_cheapest(out, least), best_policy(out), *singles, *person, *_bests(out, singles).values(), *front,
         *by_kind.values(), *(place for _, place in cheapest_by_failure(out, case.settings.failure_usd)),
     ]))  # fmt: skip
     bound = _mixed({k: evaluate_policies(independent(t), [out.policies[p] for p in listed]) for k, t in tasks.items()},
@@ -271,6 +287,14 @@ def answer_case(case: RouteCase, facts: tuple[dict[str, Any], ...] = (), seed: i
         bound=bound,
         least_success_fraction=least,
     )
+
+
+def _cheapest(out: Outcome, least: float) -> list[int]:
+    """The cheapest policy that completes enough, and the next one."""
+    best = best_policy(out, least)
+    enough = np.flatnonzero(out.success_fraction >= least - 1e-12)
+    others = enough[enough != best]
+    return [best, *(int(one) for one in others[np.argsort(out.usd_per_completed_task[others])][:1])]
 
 
 def _singles(out: Outcome) -> list[int]:

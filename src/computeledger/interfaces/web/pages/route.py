@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,15 +13,21 @@ from computeledger.economics.routing.measured import (
     MEASURED_AGENT,
     MEASURED_MODEL_CORRELATION,
     MEASURED_TASKS,
+    TOLD_CASCADES,
+    TOLD_COST_ERROR,
+    TOLD_MODELS,
+    TOLD_SUCCESS_ERROR,
     MeasuredModel,
     measured_models,
 )
 from computeledger.economics.routing.task import route_of
+from computeledger.errors import InputError
 from computeledger.facts.reading import Document
+from computeledger.interfaces.view import Evidence
 from computeledger.interfaces.views import view_of
 from computeledger.interfaces.web.spec import JUDGE, Answer, Control, ControlError, Page, Values, View
 from computeledger.questions.answers.route import answer_case
-from computeledger.questions.wording import words
+from computeledger.questions.wording import percent, words
 from computeledger.sources import load_sources
 
 #: The two models by the first part of the names of their boxes, and who they are at first.
@@ -146,9 +153,36 @@ def _answer(values: Values, working: bool) -> Answer:
     if names[0] == names[1]:
         raise ControlError("large.model", f"Another model {names[1]!r}: the same twice; choose two models")
     text = task_text(_filled(values))
-    case = route_of(Document("TASK.toml", text, tomllib.loads(text), shipped=False), Path())
+    try:
+        case = route_of(Document("TASK.toml", text, tomllib.loads(text), shipped=False), Path())
+    except InputError as error:
+        raise _blamed(str(error), values) from None
     found = answer_case(case)
     return Answer(found.to_dict(working=working), "computeledger route TASK.toml", found, text)
+
+
+def _blamed(said: str, values: Values) -> ControlError:
+    """What is wrong with a task, said of the box that a reader sees.
+
+    Examples
+    --------
+    >>> (error := _blamed("TASK.toml:3: task.failure_usd: -3.0: expected a number that is not negative", {})).control
+    'task.failure_usd'
+    >>> str(error)
+    'A task not completed -3.0: expected a number that is not negative'
+    >>> str(_blamed("TASK.toml:19: Claude Opus 4.8.success: 2: a probability must lie in 0..1", {}))
+    'Claude Opus 4.8 completes 2: a probability must lie in 0..1'
+    """
+    said = re.sub(r"^TASK\.toml(:\d+)?: ", "", said)
+    boxes = {one.name: one.label for one in _CONTROLS}
+    for section in dict.fromkeys(name.partition(".")[0] for name in boxes):
+        called = _called(section, values) if section in _MODELS else section
+        for name, label in boxes.items():
+            key = f"{called}.{name.partition('.')[2]}: "
+            if name.startswith(f"{section}.") and said.startswith(key):
+                shown = f"{called} {label[:1].lower()}{label[1:]}" if section in _MODELS else label
+                return ControlError(name, f"{shown} {said.removeprefix(key)}")
+    return ControlError("", said)
 
 
 _SUPPORT = {
@@ -190,15 +224,36 @@ def _view(answer: Answer) -> View:
         context = f"{view.context[:1].lower()}{view.context[1:]}"
         context = f"Invented numbers, until you put in yours: {context}" if is_example else view.context
         return replace(view, context=context, chosen=chosen)
-    whose = "Models" if len(shown) == len(models) else shown[0].model
-    measured, failing = f"{whose} as measured on {MEASURED_TASKS} with {MEASURED_AGENT}", answer.document["failure_usd"]
-    context = f"{measured}. {view.context}"
+    failing = answer.document["failure_usd"]
+    context = view.context
     if is_example:
-        _, _, near = view.context.partition(". ")
-        fails = f"a failure's {words(failing, 'USD', 2)}" if failing else "costs"
-        context = f"{measured}; check, person and {fails} are an example. {near if failing else view.context}".strip()
+        _, _, near = view.context.partition(". ") if failing else ("", "", view.context)
+        context = f"With example costs {near[:1].lower()}{near[1:]}" if near else "Costs are an example."
     facts = tuple((one.model, _measured_words(one)) for one in shown)
-    return replace(view, context=context, facts=(*facts, *view.facts), chosen=chosen)
+    whose = "Measured" if len(shown) == len(models) else f"{shown[0].model}: measured"
+    return replace(view, context=context, facts=(*facts, *view.facts), chosen=chosen, evidence=_evidence(whose, shown),
+                   grounds=(*_read(shown), *view.grounds))  # fmt: skip
+
+
+def _read(shown: Sequence[MeasuredModel]) -> tuple[str, ...]:
+    """Where what was measured of models was read."""
+    return tuple(
+        f"success, cost and time of a try of {one.model}: {load_sources()[one.source].title}, {one.submitted}, "
+        f"{one.locator}"
+        for one in shown
+    )
+
+
+def _evidence(whose: str, shown: Sequence[MeasuredModel]) -> Evidence:
+    """On which tasks models were measured, and how well cascades of such models were told."""
+    tasks = f"{shown[0].tasks} tasks of {MEASURED_TASKS} with {MEASURED_AGENT}"
+    told = f"half of {TOLD_CASCADES:,} such cascades were predicted to within {percent(TOLD_SUCCESS_ERROR)}"
+    return Evidence(
+        f"{whose} on {tasks}; {told}.",
+        f"Predicted: the share that two of {TOLD_MODELS} models complete, from the other half of the tasks, with a "
+        f"check that never errs; their cost to within {percent(TOLD_COST_ERROR)}. Check, person and what a failure "
+        "costs are as right as you give them: see whether the advice stays at the worst you believe.",
+    )
 
 
 def _placeholders(name: str, slot: str) -> Values:
