@@ -75,7 +75,7 @@ def test_the_headline_counts_every_number_and_a_number_too_high_stands_right() -
     view = cl.claims().view()
     whole, *parts = [int(one) for one in re.findall(r"(?<!\()\b\d+\b", view.headline)]
     assert whole == sum(parts) == len(CLAIMS)
-    assert "authors, dates and links are not in the data" in view.context
+    assert "each with its formula, inputs and sources" in view.context
     assert [int(one.text) for one in view.tiles] == parts, "the four counts, each with its meaning"
     marks = next(one.figure for one in view.plots if one.name == "ratios")["data"]
     told = {x: text for trace in marks if trace["mode"] == "markers"

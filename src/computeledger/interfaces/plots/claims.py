@@ -117,7 +117,7 @@ def ratios_figure(
     if rows:
         data.append(_dots(rows, [-place + _MARK for place in range(len(rows))]))
     across = {**axis, "showgrid": False}
-    notes.append({"text": _SIDES, "x": 0.0, "y": 1, "yref": "paper", "yshift": 34, "showarrow": False})
+    notes += _sides(axis["range"])
     layout = parts.layout(
         round(_ROW_PX * -bottom) + 92, notes, xaxis=across,
         xaxis2={**across, "overlaying": "x", "side": "top"},
@@ -126,8 +126,18 @@ def ratios_figure(
     return {"data": data, "layout": layout}
 
 
-#: What the two halves of the axis say.
-_SIDES = "← said too low \u2003 said too high →"
+def _sides(ends: Sequence[float]) -> list[Spec]:
+    """What the two halves of the axis say, as far as there is one, at its ends."""
+    halves = ((-ends[0], "← said too low", 0, "left"), (ends[1], "said too high →", 1, "right"))
+    return [
+        {"text": text, "x": x, "xref": "paper", "xanchor": side, "y": 1, "yref": "paper", "yshift": 34,
+         "showarrow": False}
+        for reach, text, x, side in halves if reach > _NARROWEST * (ends[1] - ends[0])
+    ]  # fmt: skip
+
+
+#: Share of the axis that a half has at least to be named.
+_NARROWEST = 0.1
 
 
 def _drawn(claim: Claim, ratio: tuple[float, float, float]) -> tuple[float, float, float]:

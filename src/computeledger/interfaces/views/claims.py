@@ -100,14 +100,16 @@ def view(answer: Answer, working: bool) -> View:
     claims = document["claims"]
     few = len(claims) <= _WITH_WORKING
     is_all = isinstance(answer, ClaimsAnswer) and answer.question == ClaimsQuestion()
+    searched = answer.question.words if isinstance(answer, ClaimsAnswer) else None
     return View(
         title="Claims, recomputed",
-        headline=_headline(claims, document["counts"]),
+        headline=_headline(claims, document["counts"], searched),
         context=_WHY if is_all else _furthest_words(claims) or _texts_words(claims),
         tiles=() if len({one["verdict"] for one in claims}) == 1 else _tiles(document["counts"]),
         plots=() if few else _plots(claims),
         tables=(
             *((_table(claims, is_all),) if claims else ()),
+            *((_recomputed(claims[0]),) if len(claims) == 1 else ()),
             *(() if few else (_by_document(claims, is_all), _by_kind(claims))),
         ),
         working=tuple(_working(one) for one in _in_order(claims)) if working or few else (),
@@ -139,7 +141,7 @@ def _plots(claims: Sequence[Mapping[str, Any]]) -> tuple[Plot, ...]:
     if any(one["verdict"] in _JUDGED and ratio_of(one) for one in claims):
         names = {"fails": "more that do not hold", "holds_if": "hold on a condition (as stated)", "holds": "hold"}
         known = load_claims()
-        said = {one["id"]: (_sentence_case(known[one["id"]].short or one["claim"]), _both(one)) for one in claims}
+        said = {one["id"]: (_sentence_case(known[one["id"]].short or one["claim"]), _drawn(one)) for one in claims}
         figure = ratios_figure(claims, names, said)
         out.append(Plot("ratios", "How far off each number is", _RATIOS, figure))
     if len({kind for _, kind in found}) > 1:
@@ -150,12 +152,14 @@ def _plots(claims: Sequence[Mapping[str, Any]]) -> tuple[Plot, ...]:
     return tuple(out)
 
 
-def _headline(claims: Sequence[Mapping[str, Any]], counts: Mapping[str, Mapping[str, int]]) -> str:
+def _headline(
+    claims: Sequence[Mapping[str, Any]], counts: Mapping[str, Mapping[str, int]], searched: str | None
+) -> str:
     if len(claims) == 1:
         said = ", ".join(one for one in (VERDICT_WORDS[claims[0]["verdict"]][1], _both(claims[0])) if one != _NOTHING)
         return headline_words(f"Claim {claims[0]['id']}", said)
     n_documents = len({one["document"] for one in claims})
-    subject = f"{format_count(len(claims), 'number')} on AI compute"
+    subject = f"{format_count(len(claims), 'number')} on AI compute{f' with {searched.strip()}' if searched else ''}"
     if len({one["verdict"] for one in claims}) == 1:
         return f"{subject} from {format_count(n_documents, 'text')} {VERDICT_WORDS[claims[0]['verdict']][2]}"
     return headline_words(subject, _counts(counts))
@@ -207,11 +211,8 @@ def _texts_words(claims: Sequence[Mapping[str, Any]]) -> str:
     return f"From {listed([*kinds, *([on] if on else [])])}." if len(claims) > 1 else ""
 
 
-#: What the texts are, and what they are good for.
-_WHY = (
-    "From a thread, a lecture and three texts that began this project, each claim restated here; authors, dates and "
-    "links are not in the data."
-)
+#: Where the claims are from, and where each is checked.
+_WHY = "Collected from five texts and recomputed here, each with its formula, inputs and sources."
 #: What the name of a text may begin with.
 _KINDS_OF_TEXT = ("thread", "lecture")
 
@@ -275,6 +276,19 @@ def _table(claims: Sequence[Mapping[str, Any]], is_all: bool) -> Table:
     return Table("Claims", columns, rows, "claim", is_stacked=True, in_short=_in_short(claims) if is_all else None)
 
 
+def _recomputed(claim: Mapping[str, Any]) -> Table:
+    """What a claim was recomputed from, for a page; a terminal prints the same as its working."""
+    found = _working(claim)
+    rows: list[list[str | Cell]] = [["what it is", found["text"], found["formula"]]]
+    rows += [
+        [term["name"], term["text"], Cell(term["source"] or term["ground"], term["href"],
+                                          below=term["ground"] if term["source"] else "")]
+        for term in found["terms"]
+    ]  # fmt: skip
+    title = "What it was recomputed from"
+    return Table(title, ("", "value", "from"), rows, is_stacked=True, in_short=Table("", (), ()))
+
+
 def _in_order(claims: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Claims as the list has them: by verdict, and of those that do not hold the furthest off first."""
     return [
@@ -328,6 +342,11 @@ def _both(claim: Mapping[str, Any]) -> str:
     is_shared = len(unit) > _LONG_UNIT and found.endswith(f" {unit}")
     told = "" if claim["claimed"] is None else f"said {number if is_shared else said}"
     return ", ".join(part for part in (told, "" if claim["recomputed"] is None else f"is {found}") if part) or _NOTHING
+
+
+def _drawn(claim: Mapping[str, Any]) -> str:
+    """What was said and what is, as a chart has it; where the range reaches what was said, that it holds for some."""
+    return f"{_both(claim)}{'; holds for some only' if _touches(claim) else ''}"
 
 
 #: What stands where nothing was said and nothing is.

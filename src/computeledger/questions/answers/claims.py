@@ -95,9 +95,9 @@ def answer_claims(question: ClaimsQuestion) -> ClaimsAnswer:
 
 
 def _has_words(checked: CheckedClaim, words: str | None) -> bool:
-    """Whether all words stand in a claim, its code or its reason."""
+    """Whether all words stand in a claim, its code, its reason or the words of a chart for it."""
     claim = checked.claim
-    text = f"{claim.id} {claim.claim} {claim.reason}".lower()
+    text = f"{claim.id} {claim.claim} {claim.reason} {claim.short} {claim.plainly}".lower()
     return all(word in text for word in (words or "").lower().split())
 
 

@@ -171,8 +171,33 @@ def sparse_attention_gain(context_tokens: Num) -> Num:
     >>> sparse_attention_gain(np.array([2048.0, 131072.0])).round(1)
     array([0.8, 4.1])
     """
-    dense, sparse = (
-        sum(count * mixer_of(mixer).kv_read_bytes(context_tokens, 1.0) for count, mixer in load_model(name).mixers)
-        for name in ("deepseek-ai/DeepSeek-V3", "deepseek-ai/DeepSeek-V3.2")
+    return dense_cache_read_bytes(context_tokens) / sparse_cache_read_bytes(context_tokens)
+
+
+def dense_cache_read_bytes(context_tokens: Num) -> Num:
+    """Cache that a decoded token of DeepSeek-V3 reads, an entry for every token of its context [byte].
+
+    Examples
+    --------
+    >>> f"{float(dense_cache_read_bytes(131072.0)):.3g}"
+    '4.61e+09'
+    """
+    return _cache_read_bytes("deepseek-ai/DeepSeek-V3", context_tokens)
+
+
+def sparse_cache_read_bytes(context_tokens: Num) -> Num:
+    """Cache that a decoded token of DeepSeek-V3.2 reads: 2,048 entries, and every token's key of the indexer [byte].
+
+    Examples
+    --------
+    >>> f"{float(sparse_cache_read_bytes(131072.0)):.3g}"
+    '1.13e+09'
+    """
+    return _cache_read_bytes("deepseek-ai/DeepSeek-V3.2", context_tokens)
+
+
+def _cache_read_bytes(model: str, context_tokens: Num) -> Num:
+    read: Num = sum(
+        count * mixer_of(mixer).kv_read_bytes(context_tokens, 1.0) for count, mixer in load_model(model).mixers
     )
-    return dense / sparse
+    return read

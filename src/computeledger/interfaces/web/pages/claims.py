@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from computeledger.interfaces.view import View
+from computeledger.interfaces.view import Cell, View
 from computeledger.interfaces.views import view_of
 from computeledger.interfaces.views.claims import VERDICT_WORDS
 from computeledger.interfaces.web.ask import ask_question
@@ -56,15 +57,20 @@ def _answer(values: Values, working: bool) -> Answer:
 
 
 def _view(answer: Answer) -> View:
-    return view_of(answer.source)
+    """Each claim of a list leads to a page of its own, with what it was recomputed from."""
+    view = view_of(answer.source)
+    tables = (replace(one, rows=[[_leading(cell) for cell in row] for row in one.rows]) for one in view.tables)
+    return replace(view, tables=tuple(tables)) if view.plots else view
+
+
+def _leading(cell: str | Cell) -> str | Cell:
+    return replace(cell, href=f"/claims?id={cell.id}") if isinstance(cell, Cell) and cell.id else cell
 
 
 PAGE = Page(
     "claims", "Claims", "Can you trust the round numbers on AI compute?", _CONTROLS, _answer, _view,
-    short="Can you trust round numbers?", section=EVIDENCE, opener="Filter the claims",
+    short="Can you trust round numbers?", section=EVIDENCE, opener="More filters",
     search="words",
     presets={"All": {}, "Do not hold": {"verdict": "does not hold"},
-             "On a condition": {"verdict": "holds on a condition"},
-             "Conclusion falls": {"conclusion": "falls"},
-             "Conclusion does not follow": {"conclusion": "does not follow"}},
+             "On a condition": {"verdict": "holds on a condition"}},
 )  # fmt: skip
