@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import shlex
 from itertools import takewhile
 from typing import Any
@@ -92,6 +93,8 @@ def test_names_of_examples_fit_their_box() -> None:
     assert [name for page in PAGES for name in page.presets if len(name) > 32] == []
 
 
+#: A number with its unit, as a card and its working write it.
+_NUMBER = re.compile(r"\D?(?P<number>\d+(?:\.\d+)?)(?P<unit>[TBMK]?(?:\xa0.*)?)")
 #: Each offer of a comparison has its own, on Serve.
 _WITHOUT_WORKING = ("accuracy", "claims", "compare", "facts")
 _ASKED = [*((page.name, SMALL.get(page.name, {})) for page in PAGES if page.name not in _WITHOUT_WORKING),
@@ -106,6 +109,12 @@ def test_every_figure_shows_formula_inputs_and_sources(name: str, query: dict[st
     known |= {one.rpartition(".")[2] for one in known}
     for figure in (*shown["tiles"], *shown["plots"], *shown["tables"]):
         assert figure["key"] in known, figure.get("label") or figure["title"]
+    for tile in shown["tiles"]:
+        worked = [one["text"] for one in working if one["name"].rpartition(".")[2] == tile["key"].rpartition(".")[2]]
+        numbers = [_NUMBER.fullmatch(text) for text in (tile["text"], *worked)]
+        if len(worked) == 1 and all(numbers) and len({one["unit"] for one in numbers}) == 1:
+            card, own = (float(one["number"]) for one in numbers)
+            assert card == pytest.approx(own, rel=0.06), tile
     assert all(one["formula"] for one in working)
     facts = [term for one in working for term in one["terms"] if term["origin"] == "fact"]
     assert all(term["source"] and term["href"].startswith("https://") for term in facts), facts

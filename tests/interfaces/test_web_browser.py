@@ -211,6 +211,20 @@ def test_the_link_restores_the_scenario_and_two_readers_do_not_mix(visit: Any) -
     assert other.locator("#c-batch").input_value() == "64"
 
 
+def test_what_a_page_says_after_a_change_is_what_it_says_when_opened_so(visit: Any) -> None:
+    page = visit("/rl?gpus=64")
+    before, titles = shown(page), page.locator("#now h2").all_inner_texts()
+    page.locator("#c-gpus").fill("256")
+    page.locator("#c-gpus").press("Enter")
+    settled(page, before)
+    page.wait_for_function("location.search.includes('gpus=256')")
+    again = visit("/rl?gpus=256")
+    for what in ("#headline", "#context", "#now h2", "#now figcaption", "#now .tiles > div", "#now .buttons button"):
+        said = "all => all.map((one) => [one.innerText, one.ariaLabel])"
+        assert page.locator(what).evaluate_all(said) == again.locator(what).evaluate_all(said), what
+    assert page.locator("#now h2").all_inner_texts() != titles, "one of them names what binds"
+
+
 def test_bad_input_stands_at_its_box_and_the_last_answer_stays(visit: Any) -> None:
     page = visit("/serve?layout=tp8&batch=16")
     before, kept = shown(page), value(page)

@@ -34,7 +34,7 @@ def view(answer: MemoryAnswer, working: bool) -> View:
     document = answer.to_dict(working=working)
     load = _load(document)
     fits, lacking = ([one for one in document["fits"] if one["fits"] is held] for held in (True, False))
-    best = min(fits, key=_size, default=None)
+    best = next((row for row, one in zip(document["fits"], answer.fits, strict=True) if one is answer.best), None)
     started = min((one for one in fits if one["launch"]), key=_size, default=None)
     nearest = min(lacking, key=_lack, default=None)
     shown = best or nearest

@@ -49,7 +49,7 @@ _TILES = (
     ("usd", "Cost", "USD", ""),
     ("gpu_hours", "GPU-time", "GPU-hours", ""),
     ("days", "Takes", "days", ""),
-    ("gpu_time_beside_pretraining", "A sampled token costs", "times", "beta_gpu_time"),
+    ("gpu_time_beside_pretraining", "A sampled token costs", "times", ""),
     ("idle_fraction", "Idle: GPUs that wait", "fraction", ""),
     ("utilization_fraction", "Utilisation", "fraction", ""),
     ("step_s", "Step", "s", "step"),

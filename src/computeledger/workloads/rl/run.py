@@ -80,6 +80,11 @@ class RunCost:
         return self.result.beta_gpu_time(self.pretraining_gpu_s_per_token)
 
     @property
+    def gpu_time_beside_pretraining(self) -> Num:
+        """GPU-time of a sampled token over that of a pretraining token [-]."""
+        return self.result.gpu_s_per_token / self.pretraining_gpu_s_per_token
+
+    @property
     def beta_by_phase(self) -> dict[str, Num]:
         """Parts of ``beta_gpu_time`` by phase; they add up to it [-]."""
         whole = self.beta_gpu_time
@@ -143,7 +148,8 @@ def rl_figures(run: RunCost) -> tuple[Figure, ...]:
         Term("prompt + rollout", one.sequence_tokens, "tokens"),
         Term("sampled per rollout taken in", result.sampled_tokens / one.algorithm.rollouts, "tokens"),
     )
-    times = (Term("RL", result.gpu_s_per_token, "s"), Term("pretraining", run.pretraining_gpu_s_per_token, "s"))
+    sampled, pretrained = "GPU-s per sampled token", "GPU-s per pretraining token"
+    times = (Term(sampled, result.gpu_s_per_token, "s"), Term(pretrained, run.pretraining_gpu_s_per_token, "s"))
     beta = "2 + (2 passes + 6 updates kept) (prompt + rollout) / sampled"
     scores: tuple[Term, ...] = ()
     counts: tuple[Term, ...] = ()
@@ -179,7 +185,14 @@ def rl_figures(run: RunCost) -> tuple[Figure, ...]:
             "rl.beta_gpu_time",
             run.beta_gpu_time,
             "",
-            "6 (GPU-s per sampled token) / (GPU-s per pretraining token), as pretraining takes 6 FLOP per parameter",
+            f"6 ({sampled}) / ({pretrained}), as pretraining takes 6 FLOP per parameter",
+            times,
+        ),
+        Figure(
+            "rl.gpu_time_beside_pretraining",
+            run.gpu_time_beside_pretraining,
+            "x",
+            f"({sampled}) / ({pretrained})",
             times,
         ),
         *_run_figures(run),

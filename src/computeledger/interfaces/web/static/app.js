@@ -12,7 +12,7 @@ import { positionOf, textAt } from "./numbers.js";
 import { namedBoxes } from "./names.js";
 import { onward } from "./onward.js";
 import { pickers } from "./picker.js";
-import { alike, paintInView, redrawn, seen, want } from "./plots.js";
+import { alike, paintInView, redrawn, retitle, seen, want } from "./plots.js";
 import { controlsSheet } from "./sheet.js";
 import { fill, table } from "./tables.js";
 import { sweeps } from "./sweeping.js";
@@ -457,7 +457,7 @@ function draw(place, view, other, heading) {
   });
   view.plots.forEach((one, index) => {
     const figure = place.querySelectorAll("figure")[index];
-    figure.querySelector("figcaption").textContent = unbroken(one.caption);
+    retitle(figure, one); figure.querySelector("figcaption").textContent = unbroken(one.caption);
     const canvas = figure.querySelector(".canvas");
     canvas.setAttribute("aria-label", `${one.title}. ${one.caption}`);
     want(canvas, one.figure);

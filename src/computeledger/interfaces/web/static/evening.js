@@ -16,7 +16,7 @@ function even(plots) {
     [...columns.values()].forEach((own, i) => {
       const lacks = foot - ends[i];
       if (columns.size < 2 || lacks < LEAST_PX || lacks > MOST_PX * own.length) return;
-      for (const { one, place } of own) one.style.setProperty("--least-height", `${Math.floor(place.height + (lacks - 1) / own.length)}px`);
+      for (const { one, place } of own) one.style.setProperty("--least-height", `${(place.height + (lacks - 1) / own.length).toFixed(2)}px`);
     });
   }
 }

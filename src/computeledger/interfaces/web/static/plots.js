@@ -59,6 +59,17 @@ export function want(canvas, given) {
   canvas.style.height = `${figure.layout.height}px`;
 }
 
+// a title may hold figures of the answer: its words, those of the buttons below it, and what these give away follow
+const plotted = new WeakMap();
+export function retitle(figure, plot) {
+  const first = plotted.get(figure) ?? plot, { title: old } = first;
+  plotted.set(figure, first);
+  if (old === plot.title) return;
+  first.title = plot.title;
+  figure.querySelector("h2").textContent = plot.title;
+  for (const one of figure.querySelectorAll(".buttons [aria-label]")) one.setAttribute("aria-label", one.getAttribute("aria-label").replace(old, plot.title));
+}
+
 export async function paintInView() {
   await libraryLoaded;
   // all places are read before anything is drawn: reading one afterwards would lay out the page again

@@ -12,7 +12,6 @@ from computeledger.arrays import Num, Range, Uncertain, median
 from computeledger.facts.architecture import Lora
 from computeledger.fields import MOST_COUNT
 from computeledger.frontier.text import epochs
-from computeledger.physics.blackboard.ledgers import TRAINING_FLOP_PER_PARAM
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.document import document, lora_document, picked
 from computeledger.validation.accuracy.nearest import Wanted, nearest_figures
@@ -50,7 +49,7 @@ def rl_document(run: RunCost) -> dict[str, Any]:
         **picked(result, "utilization_fraction"),
         "fits": bool(np.all(result.fits)),
         "split": split_document(result),
-        "gpu_time_beside_pretraining": quantity(run.beta_gpu_time / TRAINING_FLOP_PER_PARAM, "x"),
+        "gpu_time_beside_pretraining": quantity(run.gpu_time_beside_pretraining, "x"),
         **picked(result, "idle_fraction", "timeline_s"),
         "phases_s": _quantities(result.phases_s, "s"),
         "beta": {

@@ -103,9 +103,11 @@ class MemoryAnswer(Answer):
 
     @property
     def best(self) -> Fit | None:
-        """Of what fits, the fewest GPUs, and of those with as few the smallest."""
+        """Of what fits, the fewest GPUs, of those the smallest, of those one that can be started."""
         fits = [one for one in self.fits if one.fits]
-        return min(fits, key=lambda one: (int(one.layout.n_gpus), one.memory.capacity_bytes), default=None)
+        return min(
+            fits, key=lambda one: (int(one.layout.n_gpus), one.memory.capacity_bytes, not one.launch), default=None
+        )
 
     def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger memory --json`` prints it; the working is that of the best fit."""

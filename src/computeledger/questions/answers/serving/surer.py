@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from contextlib import suppress
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from computeledger.errors import InputError
 from computeledger.physics.roofline import Machine
-from computeledger.questions.answers.serving.answer import ServeAnswer, answer_serve
+from computeledger.questions.answers.serving.answer import ServeAnswer
 from computeledger.questions.answers.serving.document import meets_document
 from computeledger.units import HOURS_PER_MONTH
 from computeledger.workloads.result import quantities
 from computeledger.workloads.serving.estimate import ServingResult, estimate_serving
-from computeledger.workloads.serving.search import at_load
+from computeledger.workloads.serving.search import Fleet, ServingOption, Slo, at_load, size_fleet
 
 #: The chance from which a fleet is called sure; how many sizes that carry the load so surely are tried for their times
 #: too, each larger than the one before by this share, or by one replica (assumptions).
@@ -24,8 +25,7 @@ SURE, _TRIED, _STEP = 0.9, 5, 1 / 8
 
 
 def sure_fleet(answer: ServeAnswer, usd_per_hour: float) -> dict[str, Any] | None:
-    """The cheapest fleet that keeps load and limits with a chance of 90 %: more replicas alike, or of the layout that
-    keeps limits as much shorter as times are longer in one case of ten.
+    """The cheapest fleet that keeps load and limits with a chance of 90 %: more replicas alike, or of another layout.
 
     Parameters
     ----------
@@ -49,48 +49,59 @@ def sure_fleet(answer: ServeAnswer, usd_per_hour: float) -> dict[str, Any] | Non
     >>> found["replicas"] > answer.fleet.n_replicas, found["kept_probability"] >= 0.9
     (True, True)
     """
-    found = [_more_alike(answer, usd_per_hour, answer.question.limits)]
-    if (other := _of_a_faster_layout(answer)) is not None and other.fleet and answer.fleet:
-        usd_per_gpu_hour = usd_per_hour / answer.fleet.n_gpus
-        found.append(_more_alike(other, usd_per_gpu_hour * other.fleet.n_gpus, answer.question.limits))
-    return min(filter(None, found), key=lambda one: float(one["usd_per_month"]), default=None)
-
-
-def _of_a_faster_layout(answer: ServeAnswer) -> ServeAnswer | None:
-    """The same question within shorter limits; None where the layout is given, stays, or none keeps them."""
-    question, full = answer.question, answer.full_load
-    if question.layout is not None or full is None or not question.limits:
+    if answer.fleet is None or answer.full_load is None:
         return None
+    usd_per_gpu_month = usd_per_hour / answer.fleet.n_gpus * HOURS_PER_MONTH
+    best = _more_alike(answer, answer.fleet, answer.full_load, math.inf)
+    for fleet in _of_every_layout(answer, answer.fleet.requests_per_s):
+        most = math.inf if best is None else best["gpus"] - 1
+        if fleet.n_gpus > most:
+            break
+        full = estimate_serving(fleet.option.placed(answer.setting.scenario), answer.setting.machine)
+        best = _more_alike(answer, fleet, full, most) or best
+    return None if best is None else {**best, "usd_per_month": usd_per_gpu_month * best["gpus"]}
+
+
+def _of_every_layout(answer: ServeAnswer, requests_per_s: float) -> list[Fleet]:
+    """The fewest GPUs of every layout that keep the limits, and limits as much shorter as times are longer in one
+    case of ten; the smallest fleet first.
+    """
+    question, full = answer.question, answer.full_load
+    if question.layout is not None or full is None:
+        return []
     times = {name: getattr(full, f"{name}_s") for name in question.limits}
-    shorter: dict[str, Any] = {
+    shorter = {
         name: limit * float(np.median(times[name]) / np.quantile(times[name], SURE))
         for name, limit in question.limits.items()
     }
-    try:
-        other = answer_serve(replace(question, **shorter))
-    except InputError:
-        return None
-    return other if isinstance(other, ServeAnswer) and other.layout != answer.layout else None
+    of_layout: dict[str, list[ServingOption]] = {}
+    for one in answer.options:
+        of_layout.setdefault(str(one.layout), []).append(one)
+    found = {}
+    for options, limits in product(of_layout.values(), (question.limits, shorter)):
+        with suppress(InputError):  # a layout that is too slow
+            slo = Slo(requests_per_s, **{f"{name}_s": limit_s for name, limit_s in limits.items()})
+            fleet = size_fleet(options, slo)
+            found[str(fleet.option.layout), fleet.option.batch] = fleet
+    return sorted(found.values(), key=lambda fleet: fleet.n_gpus)
 
 
-def _more_alike(answer: ServeAnswer, usd_per_hour: float, limits: Mapping[str, float]) -> dict[str, Any] | None:
+def _more_alike(answer: ServeAnswer, fleet: Fleet, full: ServingResult, most_gpus: float) -> dict[str, Any] | None:
     """The fewest replicas alike, of many about the fewest, that keep load and limits with a chance of 90 %."""
-    fleet, full = answer.fleet, answer.full_load
-    if fleet is None or full is None:
-        return None
     least = float(np.quantile(full.requests_per_s, 1 - SURE, method="lower"))
     if least <= 0:
         return None
-    n = max(fleet.n_replicas, math.ceil(fleet.requests_per_s / least))
+    n, gpus_each = max(fleet.n_replicas, math.ceil(fleet.requests_per_s / least)), fleet.n_gpus // fleet.n_replicas
     for _ in range(_TRIED):
+        if n * gpus_each > most_gpus:
+            return None
         found = _sharing(answer.setting.machine, full, fleet.requests_per_s / n)
-        chance = _kept_probability(full, found, fleet.requests_per_s / n, limits)
+        chance = _kept_probability(full, found, fleet.requests_per_s / n, answer.question.limits)
         if chance >= SURE:
             return {
-                "gpus": fleet.n_gpus // fleet.n_replicas * n,
+                "gpus": gpus_each * n,
                 "replicas": n,
                 "layout": str(full.scenario.layout),
-                "usd_per_month": usd_per_hour * HOURS_PER_MONTH * n / fleet.n_replicas,
                 "kept_probability": chance,
                 **quantities({"ttft_s": (found.ttft_s, "s"), "tpot_s": (found.tpot_s, "s")}),
             }
