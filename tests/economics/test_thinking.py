@@ -157,6 +157,8 @@ def test_more_success_costs_no_less() -> None:
     assert low.cheapest is not None and high.cheapest is not None and high.fastest is not None
     assert low.cheapest.usd_per_task < high.cheapest.usd_per_task
     assert high.fastest.fastest_task_s <= min(one.fastest_task_s for one in high.reaching)
+    many = think(success=0.9, model=("qwen3-235b-a22b",))  # 64 answers do not fit the batch of the cheapest layout
+    assert all(one.fastest_task_s <= one.task_s for one in (*high.options, *many.options))
     assert all(one.way.low <= one.way.success <= one.way.high for one in high.options)
     assert [one.way.success for one in high.front] == sorted(one.way.success for one in high.front)
     measured_level = max(one.way.success for one in low.options if one.way.selection == "single")

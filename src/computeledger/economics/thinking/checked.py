@@ -66,19 +66,19 @@ def checked() -> tuple[Checked, ...]:
     True
     """
     closed = [(model, error) for model, _, error in closed_left_out()]
-    limits, curve = budgets_left_out(), "the end of the curve"
+    limits, curve = budgets_left_out(), "its success without a limit"
     bite = [*((row[0], row[1]) for row in limits if row[3] < BITES), *closed]
     found = [
-        _checked(("limits of tokens", "way of training", curve), [(row[0], row[1]) for row in limits]),
+        _checked(("thinking under a limit", "way of training", curve), [(row[0], row[1]) for row in limits]),
         _checked(("budgets of closed models", "model", "none and the largest"), closed),
-        _checked(("limits that cost 5 % or more", "way or model", curve), bite),
+        _checked(("limits that lower success by 5 % or more", "way or model", curve), bite),
     ]
     for by in (BY_MODEL, BY_FAMILY):
         for known in (UNKNOWN, ONE_FIGURE, OTHER_BENCHMARKS):
             rows = levels_left_out(known, by)
             errors = [(one.group, one.error) for one in rows]
             logits = [(one.group, one.logit_error) for one in rows]
-            found.append(_checked(("levels", by, known), errors, logits))
+            found.append(_checked(("success of one answer", by, known), errors, logits))
     found.append(_checked(("tries until one is right", "all (none fitted)", "four answers at once"),
                           list(tries_left_out())))  # fmt: skip
     for known in (UNKNOWN, ELSEWHERE, OWN):

@@ -17,13 +17,17 @@ _MOST_MODELS = 6
 _PALE = 0.4
 #: Ends of the axis, and height of the drawing between its margins, of what is below it, and of a row of the legend and
 #: the gap around it [px]; on a phone a row holds two models.
-_TOP, _BELOW, _PLOT_PX, _AXIS_PX, _ROW_PX, _GAP_PX, _IN_A_ROW = 1.22, 0.22, 300, 44, 19, 16, 2
+_TOP, _BELOW, _PLOT_PX, _AXIS_PX, _ROW_PX, _GAP_PX, _IN_A_ROW = 1.18, 0.12, 340, 44, 19, 16, 2
 #: How far names stay off the axis below [px], and letters of a line that a phone has room for.
 _CLEAR_PX, _MOST_LETTERS = 8, 32
 #: A legend that leaves a phone room for the drawing.
 _SMALL = {"itemwidth": 30, "font": {"size": 11}}
 #: Marks of ways that none beats, of those that another one beats, and of the answer [px].
 _LARGE_PX, _PALE_PX, _RING_PX = 10, 6, 17
+#: Steps of the axis that it may begin at, in a whole; how far apart intervals stand, as a share of the axis across.
+_STEPS, _APART = 20, 0.07
+#: Room above the intervals for a name, as a share of the tasks.
+_ABOVE = 0.2
 
 Way = tuple[str, Mapping[str, Any]]
 
@@ -52,6 +56,8 @@ def ways_figure(
     every = [row["usd_per_task"] for _, row in front] + [usd for _, usd, _ in beaten]
     seen = {*(row["model"] for _, row in (*front, *others)), *(model for model, *_ in beaten)}
     marks = _marks([*(one for one in models if one in seen), *sorted(seen.difference(models))])
+    ranged = _ranged([*([answer] if answer is not None else []), *(row for _, row in (*others, *named[0], *front))],
+                     (min(every), max(every)))  # fmt: skip
     data: list[Spec] = [
         {"type": "scatter", "mode": "lines", "name": "asked for", "hoverinfo": "skip", "y": [asked, asked],
          "x": rounded([min(every), max(every)]), "line": {"color": NEUTRAL, "width": 1.5, "dash": "dot"},
@@ -62,19 +68,19 @@ def ways_figure(
         own = [model for model in marks if marks[model] == mark]
         name = f"{len(own)} others" if own[1:] else own[0].rpartition("/")[2]
         large = [one for one in (*front, *others) if one[1]["model"] in own]
-        data.append(_large(large, plain(name), {"color": mark[0], "symbol": mark[1]}))
+        data.append(_large(large, plain(name), {"color": mark[0], "symbol": mark[1]}, ranged))
     data.insert(1, _joined([row for _, row in front]))
     if answer is not None:
         data.append({
             "type": "scatter", "mode": "markers", "name": "the answer", "hoverinfo": "skip", "showlegend": False,
-            "x": rounded([answer["usd_per_task"]]), "y": rounded([answer["success"]["p50"]]),
+            "cliponaxis": False, "x": rounded([answer["usd_per_task"]]), "y": rounded([answer["success"]["p50"]]),
             "marker": {"size": _RING_PX, "symbol": "circle-open", "line": {"width": 3}, "color": palette.CHOSEN},
         })  # fmt: skip
     axis = parts.log_axis(every, format_usd)
-    up = (_bottom([*front, *others], asked), _TOP)
+    up = (_bottom([*front, *others], asked), _top([*front, *others], asked))
     above_px = _GAP_PX + _ROW_PX * math.ceil(min(len(marks), _MOST_MODELS + 1) / _IN_A_ROW)
     layout = parts.layout(
-        _PLOT_PX + _AXIS_PX + above_px, _labels(front, beaten, (asked, answer), named, (axis["range"], up)),
+        _PLOT_PX + _AXIS_PX + above_px, _labels(front, beaten, (asked, answer), named, (axis["range"], up), ranged),
         showlegend=True,
         legend={**parts.LEGEND, "traceorder": "normal", "itemsizing": "constant", **_SMALL},
         xaxis=axis | {"title": {"text": "USD a task →"}, "showgrid": False, "showline": True, "ticks": "outside"},
@@ -89,6 +95,7 @@ def ways_figure(
 def _labels(
     front: Sequence[Way], beaten: Sequence[tuple[str, float, float]], answered: tuple[float, Mapping[str, Any] | None],
     named: tuple[Sequence[Way], Sequence[Way]], axes: tuple[Sequence[float], Sequence[float]],
+    ranged: set[tuple[float, float]],
 ) -> list[Spec]:  # fmt: skip
     """The answer in words, then the next model and other ways on the line where there is room."""
     across, (low, high) = axes
@@ -96,9 +103,11 @@ def _labels(
     labels = Labels(across, (above, high), _PLOT_PX - _CLEAR_PX)
     (asked, answer), (marked, others) = answered, named
     places = [(math.log10(row["usd_per_task"]), row["success"]) for _, row in (*front, *others)]
-    for x, success in places:
+    for _, row in (*front, *others):
+        x, success = math.log10(row["usd_per_task"]), row["success"]
         labels.mark(x, success["p50"], _LARGE_PX)
-        labels.bar(x, success["p05"], success["p95"])
+        if _place(row) in ranged:
+            labels.bar(x, success["p05"], success["p95"])
     for _, usd, success in beaten:
         labels.mark(math.log10(usd), success, _PALE_PX)
     labels.line([(axes[0][0], asked), (axes[0][1], asked)])
@@ -106,7 +115,8 @@ def _labels(
     answers = [one for one in front if one[1] == answer]
     for place, (name, row) in enumerate([*answers, *others[:1], *marked]):
         x, success, is_answer = math.log10(row["usd_per_task"]), row["success"], place < len(answers)
-        labels.name(_lines(name), x, success["p95" if is_answer else "p05"], is_answer=is_answer,
+        end = ("p95" if is_answer else "p05") if _place(row) in ranged else "p50"
+        labels.name(_lines(name), x, success[end], is_answer=is_answer,
                     is_needed=is_answer)  # fmt: skip
     return labels.notes
 
@@ -138,10 +148,16 @@ def _bottom(ways: Sequence[Way], asked: float) -> float:
     Examples
     --------
     >>> _bottom([("m", {"success": {"p05": 0.34}})], 0.8), _bottom([("m", {"success": {"p05": 0.02}})], 0.8)
-    (0.1, -0.2)
+    (0.2, -0.1)
     """
     least = min([asked, *(float(row["success"]["p05"]) for _, row in ways)])
-    return math.floor(10 * (least - _BELOW)) / 10
+    return math.floor(_STEPS * (least - _BELOW)) / _STEPS
+
+
+def _top(ways: Sequence[Way], asked: float) -> float:
+    """Where the axis ends: above the intervals of all large marks, with room for the name of the answer."""
+    most = max([asked, *(float(row["success"]["p95"]) for _, row in ways)])
+    return min(_TOP, most + _ABOVE)
 
 
 def _beaten(ways: Sequence[tuple[str, float, float]], marks: Mapping[str, tuple[str, str]]) -> Spec:
@@ -166,19 +182,34 @@ def _joined(rows: Sequence[Mapping[str, Any]]) -> Spec:
     }  # fmt: skip
 
 
-def _large(ways: Sequence[Way], name: str, mark: Mapping[str, Any]) -> Spec:
-    """Ways that none beats, or the cheapest of a model, with their intervals; of a model with neither its name."""
+def _ranged(rows: Sequence[Mapping[str, Any]], reach: tuple[float, float]) -> set[tuple[float, float]]:
+    """Ways whose intervals are drawn, by cost and success: those that come first, of the others such as stand apart."""
+    across = math.log(max(reach[1] / reach[0], 1.0 + 1e-9))
+    kept: set[tuple[float, float]] = set()
+    for row in rows:
+        if all(abs(math.log(row["usd_per_task"] / usd)) >= _APART * across for usd, _ in kept):
+            kept.add(_place(row))
+    return kept
+
+
+def _place(row: Mapping[str, Any]) -> tuple[float, float]:
+    return float(row["usd_per_task"]), float(row["success"]["p50"])
+
+
+def _large(ways: Sequence[Way], name: str, mark: Mapping[str, Any], ranged: set[tuple[float, float]]) -> Spec:
+    """Ways that none beats, or the cheapest of a model, some with intervals; of a model with neither its name."""
     if not ways:  # a legend has no mark without a point
         return {"type": "scatter", "mode": "markers", "name": name, "showlegend": True, "x": [None], "y": [None],
                 "marker": {**mark, "size": _LARGE_PX}}  # fmt: skip
     shares = [row["success"] for _, row in ways]
+    ends = [row["success"] if _place(row) in ranged else dict.fromkeys(("p05", "p50", "p95"), 0.0) for _, row in ways]
     return {
-        "type": "scatter", "mode": "markers", "name": name, "showlegend": True,
+        "type": "scatter", "mode": "markers", "name": name, "showlegend": True, "cliponaxis": False,
         "x": rounded(row["usd_per_task"] for _, row in ways), "y": rounded(one["p50"] for one in shares),
         "marker": {**mark, "size": _LARGE_PX},
-        "error_y": {"type": "data", "symmetric": False, "thickness": 1.5, "width": 4, "color": mark["color"],
-                    "array": rounded(one["p95"] - one["p50"] for one in shares),
-                    "arrayminus": rounded(one["p50"] - one["p05"] for one in shares)},
+        "error_y": {"type": "data", "symmetric": False, "thickness": 1.5, "width": 0, "color": mark["color"],
+                    "array": rounded(one["p95"] - one["p50"] for one in ends),
+                    "arrayminus": rounded(one["p50"] - one["p05"] for one in ends)},
         "text": [plain(name) for name, _ in ways],
         "hovertemplate": "%{text}<br>%{y:.0%} for $%{x:.3~g} a task<extra></extra>",
     }  # fmt: skip

@@ -415,7 +415,7 @@ def memory_evidence(document: Document) -> Evidence:
 
 
 #: Rows of what was left out that tell of longer thinking and of votes, by figures and by what was left out.
-_LIMITS, _VOTES = ("limits that cost 5 % or more", "way or model"), ("votes", "source")
+_LIMITS, _VOTES = ("limits that lower success by 5 % or more", "way or model"), ("votes", "source")
 
 
 def think_evidence(document: Document) -> Evidence:

@@ -10,12 +10,20 @@ from typing import Any
 from computeledger.facts.load import load_model, model_ids
 from computeledger.interfaces.plots.thinking import ways_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, with_interval
-from computeledger.interfaces.views.display_names import benchmark_name
+from computeledger.interfaces.views.display_names import benchmark_name, chip_name
 from computeledger.interfaces.views.evidence import think_evidence
 from computeledger.interfaces.working import working_view
 from computeledger.physics.transformer import n_params_total
 from computeledger.questions.answers.think import ThinkAnswer
-from computeledger.questions.wording import ends_words, headline_words, interval_words, percent, short_model, words
+from computeledger.questions.wording import (
+    ends_words,
+    headline_words,
+    interval_words,
+    percent,
+    point,
+    short_model,
+    words,
+)
 from computeledger.sources import load_sources
 from computeledger.units import PERCENT, format_count, format_si
 
@@ -24,9 +32,12 @@ _ROWS, _DIGITS = 12, 2
 _ARROW = "\u2192"
 #: Answers to a task that are many: the first such way on the line has a name.
 _MANY = 8
-#: Ratio of costs from which a way is called dearer; by how much a success may exceed the wish that it just meets, or
-#: fall short of the best one that it nearly is; and the share of the best one's cost that is much less.
-_MORE, _JUST, _NEARLY, _MUCH_LESS = 1.05, 0.005, 0.02, 0.5
+#: Ratio of costs from which a way is called dearer; the share of its lower range by which a success may exceed the wish
+#: that it just meets; by how much it may fall short of the best one that it nearly is; and the share of the best one's
+#: cost that is much less.
+_MORE, _JUST, _NEARLY, _MUCH_LESS = 1.05, 0.2, 0.02, 0.5
+#: Share of a way's time up to which another one is called sooner.
+_SOONER = 0.95
 
 
 def view(answer: ThinkAnswer, working: bool) -> View:
@@ -41,11 +52,12 @@ def view(answer: ThinkAnswer, working: bool) -> View:
     solved = f"{solved} ({ends})" if ends else solved
     if best is None:
         headline = headline_words(f"No way solves {target} of {tasks}", f"at best {solved}, by {_way(shown)}")
-        context = " ".join(_nearly(document["front"], shown))
+        context = " ".join((*_nearly(document["front"], shown), _setup(document, shown)))
     else:
         said = f"solves {solved} of {tasks} for {_short(best['usd_per_task'], 'USD')} a task"
         headline = headline_words(f"Use {_way(best)}", said)
-        context = " ".join((_compared(answer), *(_surely(document, best) or _next_model(document))))
+        near = _surely(document, best) or _next_model(document)
+        context = " ".join((*near, _setup(document, best), _compared(answer)))
     tables = [*_by_model(document, best), _by_success(document["front"], best)]
     if document["proposals"]:
         tables.append(_proposals(document["proposals"]))
@@ -78,17 +90,24 @@ def _compared(answer: ThinkAnswer) -> str:
     return f"The cheapest of {format_count(len(answer.options), 'way')}: {models}, short or long thinking{answers}."
 
 
+def _setup(document: Mapping[str, Any], best: Mapping[str, Any]) -> str:
+    """What the price rests on: the chips, what an hour of them costs, and how many answers are written at once."""
+    count, usd = document["n_gpus_per_replica"], words(point(document["price"]["value"]), "USD")
+    chips = f"{count:g} {chip_name(document['accelerator'])}"
+    return f"On {chips} at {usd} an hour{' each' if count > 1 else ''}, {best['batch']:,} answers at once."
+
+
 def _surely(document: Mapping[str, Any], best: Mapping[str, Any]) -> tuple[str, ...]:
     """How often the way misses the success asked for, and the cheapest one that hardly does."""
     wish, success = document["success_fraction"], best["success"]
     if success["p05"] >= wish:
         return ()
     target, sure = percent(wish), document["surest"]
-    often = "As likely as not" if success["p50"] - wish < _JUST else "In some cases"
-    misses = f"{often} it solves less than {target}"
+    is_just = success["p50"] - wish < _JUST * (success["p50"] - success["p05"])
+    odds = f"{'Even' if is_just else 'Good'} odds of {target} or more"
     if sure is None:
-        return (f"{misses}; no way surely reaches it.",)
-    return (f"{misses}; {_way(sure)}, reaches it in 19 of 20 cases ({_short(sure['usd_per_task'], 'USD')}).",)
+        return (f"{odds}; no way reaches it surely.",)
+    return (f"{odds}; 19 in 20 with {_way(sure)} ({_short(sure['usd_per_task'], 'USD')}).",)
 
 
 def _nearly(front: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> tuple[str, ...]:
@@ -118,6 +137,8 @@ def _sooner(best: Mapping[str, Any], fast: Mapping[str, Any] | None) -> tuple[st
     way = fast or best
     who = "" if way["model"] == best["model"] else f" by {_name(way['model'])}"
     soon = way["where_fastest"]
+    if soon["seconds"] > _SOONER * best["seconds"]:
+        return ()
     return (f"or {_short(soon['seconds'], 's')} for {_short(soon['usd_per_task'], 'USD')}{who}",)
 
 
@@ -150,7 +171,7 @@ def _next_model(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _dearer(row: Mapping[str, Any]) -> str:
     """How many times the cost of a task a way costs where it is fastest."""
-    return _times(row["where_fastest"]["usd_per_task"] / row["usd_per_task"])
+    return f"{format_si(row['where_fastest']['usd_per_task'] / row['usd_per_task'], digits=_DIGITS)}\u00a0\u00d7"
 
 
 def _times(ratio: float) -> str:
@@ -188,7 +209,7 @@ def _plot(answer: ThinkAnswer, document: Mapping[str, Any]) -> Plot:
     figure = ways_figure(ways, beaten, document["success_fraction"], _named(shown), named, _largest_first(answer))
     ring = "the answer" if best else "the best found"
     caption = (
-        "A mark is a way: a model, how long it may think, how many answers it votes over; with its 90 % range. The "
+        "A mark is a way: a model, how long it may think, how many answers it votes over; bars: 90 % ranges. The "
         f"line joins the best at each price. Ring: {ring}; dotted: the {percent(document['success_fraction'])} asked "
         "for; pale: another way is cheaper and better."
     )
@@ -229,7 +250,7 @@ def _left_out(rows: Sequence[Mapping[str, Any]]) -> Table:
     ]  # fmt: skip
     note = "error: points of success, median; held: share inside 90 % intervals that the others' errors set"
     columns = ("figures", "left out", "known", "of #", "error #", "held #")
-    return Table("Success predicted without what is left out", columns, cells, "success", note, is_detail=True)
+    return Table("How well scores that were left out are predicted", columns, cells, "success", note, is_detail=True)
 
 
 def _name(model: str) -> str:
@@ -286,11 +307,11 @@ def _cells(row: Mapping[str, Any]) -> list[str | Cell]:
     return [name, cost, "no" if row["kind"] in ("instruct", "base") else limit, answers, solved]
 
 
-_COLUMNS = ("way", "a task #", "solved #", "takes #", "fastest #", "fastest costs #")
-_COLUMN_DROPS = ("fastest costs", "fastest")
+_COLUMNS = ("way", "a task #", "solved #", "takes #", "or at least #", "which costs #")
+_COLUMN_DROPS = ("which costs", "or at least")
 _NOTE = (
-    "fastest: least time per token; answers side by side share one batch, paid until the longest one ends, so that a "
-    "vote takes as long as its longest answer; below what it costs: how many times the way's own cost"
+    "or at least: the shortest time that can be had, with few answers at once, and what a task then costs (\u00d7: "
+    "times the way's cost); a vote takes as long as its longest answer, and all of them are paid for until it ends"
 )
 
 
@@ -332,12 +353,13 @@ def _without(name: str, way: str | Cell) -> str | Cell:
 def _row(row: Mapping[str, Any], is_best: bool) -> list[str | Cell]:
     """A way with its cost, its success, how long it takes, and what the least wait costs."""
     soon = row["where_fastest"]
+    is_sooner = soon["seconds"] <= _SOONER * row["seconds"]
+    least = [_short(soon["seconds"], "s"), Cell(_short(soon["usd_per_task"], "USD"), below=_dearer(row))]
     return [
         f"{_ARROW} {_way(row)}" if is_best else _way(row),
         *(_cells(row)[column] for column in (1, 4)),
         _short(row["seconds"], "s"),
-        _short(soon["seconds"], "s"),
-        Cell(_short(soon["usd_per_task"], "USD"), below=_dearer(row)),
+        *(least if is_sooner else ["", ""]),
     ]
 
 

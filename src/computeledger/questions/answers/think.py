@@ -119,6 +119,7 @@ class ThinkAnswer(Answer):
     assumptions: tuple[str, ...]
     extrapolated: tuple[str, ...]
     ranges: Mapping[str, Mapping[str, float | str]] = field(default_factory=dict)
+    served: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def reaching(self) -> tuple[Priced, ...]:
@@ -180,6 +181,7 @@ class ThinkAnswer(Answer):
             "front": [_document(one) for one in self.front],
             "proposals": [_document(one) for one in self.options if one.selector is not None],
             "ways_compared": len(self.options),
+            **self.served,
             "law": {
                 "logit_of_success": shipped_levels().values,
                 "correlation_by_kind": correlation_by_kind(),
@@ -314,7 +316,9 @@ def answer_think(question: ThinkQuestion) -> ThinkAnswer:
     if untold and question.kind is None:
         assumed.append(f"trained to think, though no success with thinking was published: {', '.join(untold)}")
     answer = ThinkAnswer(question, tuple(options), tuple(assumed), _extrapolated(options))
-    return dataclasses.replace(answer, ranges=_ranges(question, answer.shown))
+    served = _served(question, answer.shown).to_dict()
+    setup = {name: served[name] for name in ("accelerator", "n_gpus_per_replica", "price")}
+    return dataclasses.replace(answer, ranges=_ranges(question, answer.shown, served), served=setup)
 
 
 def _extrapolated(options: Sequence[Priced]) -> tuple[str, ...]:
@@ -432,10 +436,11 @@ def _priced(question: ThinkQuestion, name: str, way: Way, offers: dict[float, _O
         offers[length] = _offers(question, name, length)
     cheap = min(offers[length].front, key=lambda one: _usd(question, way, one))
     fast = offers[length].quickest_of(1 if way.selection in ONE_BY_ONE else way.samples)
-    return Priced(
-        way, name, _usd(question, way, cheap), _seconds(way, cheap), str(cheap.layout), cheap.batch,
-        _usd_held(question, way, fast), _seconds(way, fast), str(fast.layout), fast.batch,
-    )  # fmt: skip
+    usual = _usd(question, way, cheap), _seconds(way, cheap), str(cheap.layout), cheap.batch
+    soonest = _usd_held(question, way, fast), _seconds(way, fast), str(fast.layout), fast.batch
+    if soonest[1] >= usual[1]:  # a batch that holds all answers may be slower than several smaller ones
+        soonest = usual
+    return Priced(way, name, *usual, *soonest)
 
 
 def _asked(question: ThinkQuestion, name: str, length: float) -> ServeQuestion:
@@ -451,7 +456,7 @@ def _served(question: ThinkQuestion, one: Priced) -> Answer:
     return answer_one_pool(dataclasses.replace(asked, layout=one.layout, batch=int(one.batch)))
 
 
-def _ranges(question: ThinkQuestion, one: Priced) -> dict[str, dict[str, float | str]]:
+def _ranges(question: ThinkQuestion, one: Priced, served: Mapping[str, Any]) -> dict[str, dict[str, float | str]]:
     """90 % intervals of tokens, cost and wait: what ``serve`` says of its layout, and what published lengths differ by.
 
     Nothing where a second model selects.
@@ -459,7 +464,6 @@ def _ranges(question: ThinkQuestion, one: Priced) -> dict[str, dict[str, float |
     if one.selector is not None:
         return {}
     way, law = one.way, shipped_lengths()
-    served = _served(question, one).to_dict()
     width = 0.0 if _given_length(question, way.level.kind) else length_half_width(question.benchmark)
     lengths = [math.log(law.used_tokens(way.budget_tokens, way.level.natural_tokens * math.exp(side * width))
                         / way.answer_tokens) for side in (-1, 1)]  # fmt: skip
