@@ -231,10 +231,10 @@ def test_a_ledger_keeps_every_phase_and_the_total_at_80_columns(
 
 def test_a_long_answer_is_printed_whole_where_all_is_asked_for(computeledger: Any) -> None:
     short, whole = (computeledger("accuracy", *more).stdout for more in ((), ("--all",)))
-    assert "By engine" in short and "By source" not in short and "--all prints every table" in short
-    assert "By engine" in whole and "By source" in whole and "--all" not in whole
+    assert "Error by engine" in short and "Error by source" not in short and "--all prints every table" in short
+    assert "Error by engine" in whole and "Error by source" in whole and "--all" not in whole
     assert len(short.splitlines()) < 80 < len(whole.splitlines())
-    assert "By source" in computeledger("accuracy", "--by", "source").stdout
+    assert "Error by source" in computeledger("accuracy", "--by", "source").stdout
     assert "..." not in computeledger("claims").stdout
 
 

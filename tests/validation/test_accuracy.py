@@ -219,7 +219,7 @@ def test_families_are_spelt_once_and_sizes_alone_are_none() -> None:
 
 def test_tables_of_one_quantity_say_it_in_their_titles() -> None:
     view = cl.accuracy(workload="training").view()
-    by = [one for one in view.tables if one.title.startswith("By ")]
+    by = [one for one in view.tables if one.title.startswith("Error by ")]
     assert {len(one.columns) for one in by} == {7} and all("step time" in one.title for one in by)
     assert not [one for one in by if [row[0] for row in one.rows] == ["not stated"]]
 

@@ -30,7 +30,7 @@ def sweep(
     blocks: Iterable[Block],
     executor: Executor | None = None,
     window: int = WINDOW,
-    what: str = "blocks of layouts",
+    what: str = "parts of the search",
 ) -> Iterator[Result]:
     """Evaluate blocks, in order.
 

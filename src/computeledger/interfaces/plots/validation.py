@@ -45,10 +45,13 @@ def quantity_words(name: str) -> str:
     return _QUANTITIES.get(name, name.replace("_", " "))
 
 
-def scatter_figure(comparison: Comparison, quantity: str, column: str, is_typical: bool = False) -> Spec:
+def scatter_figure(
+    comparison: Comparison, quantity: str, column: str, is_typical: bool = False, known: Sequence[str] = ()
+) -> Spec:
     """Predicted over measured, log-log, a colour and a mark per value of a column, intervals as whiskers.
 
     A typical interval is one band around the diagonal instead: what lies in it, an interval of that width holds.
+    The ``known`` values have the first colours, whichever of them are drawn.
 
     Examples
     --------
@@ -61,7 +64,7 @@ def scatter_figure(comparison: Comparison, quantity: str, column: str, is_typica
     ends = [value for one in found for value in (one.measured, one.predicted[0], one.predicted[4])]
     axis = parts.unit_axis(ends, unit, 0.08)
     axis = _even_seconds(axis) if unit == "s" and np.diff(axis["range"])[0] > _WIDE_AXIS else _few(axis)
-    groups = _groups(comparison, found, column, _MOST_TYPICAL if is_typical else MOST_GROUPS)
+    groups = _groups(comparison, found, column, (known, _MOST_TYPICAL if is_typical else MOST_GROUPS))
     factors = _typical(found) if is_typical else (0.8, 1.2)
     low, high = axis["range"]
     band, line = _diagonal(low, high, factors)
@@ -146,19 +149,22 @@ _MOST_TYPICAL = 4
 
 
 def _groups(
-    comparison: Comparison, found: Sequence[Deviation], column: str, most: int
+    comparison: Comparison, found: Sequence[Deviation], column: str, drawn: tuple[Sequence[str], int]
 ) -> dict[str, tuple[int, list[Deviation]]]:
     """Points by value, each with its place among all of the comparison, so that no chart colours it otherwise.
 
-    The most frequent values have a place, in the order of their names; rare ones share the last.
+    Known values have the first places, then the most frequent ones, in the order of their names; rare ones share the
+    last. Not more values than ``drawn`` says have a place of their own.
     """
+    known, most = drawn
     counts = Counter(row.get(column) or "not stated" for row in comparison.rows)
     ordered = sorted(counts, key=lambda value: (-counts[value], value))
-    kept = sorted(ordered if len(ordered) <= most else ordered[: most - 1])
+    named = ordered if len(ordered) <= most else ordered[: most - 1]
+    kept = [*known, *sorted(set(named) - set(known))]
     by_value: dict[str, list[Deviation]] = {}
     for one in found:
         by_value.setdefault(comparison.rows[one.index].get(column) or "not stated", []).append(one)
-    out = {value: (place, by_value[value]) for place, value in enumerate(kept) if value in by_value}
+    out = {value: (place, by_value[value]) for place, value in enumerate(kept) if value in by_value and value in named}
     rare = sorted(by_value.keys() - out.keys())
     if rare:
         out[f"{len(rare)} others"] = MOST_GROUPS - 1, [one for value in rare for one in by_value[value]]
@@ -265,12 +271,12 @@ def slices_figure(comparison: Comparison, quantity: str, column: str, called: st
                   "showarrow": False, "font": {"size": 12}})  # fmt: skip
     axis = parts.log_axis([low, high], "{:g}×".format, 0.03)
     layout = parts.layout(
-        max(min(96 * len(names), PLOT_HEIGHT - 56), 46 * len(names)) + 76,
+        max(min(96 * len(names), PLOT_HEIGHT - 56), 46 * len(names)) + 92,
         notes,
         xaxis=axis
-        | {"title": {"text": f"{called or quantity_words(quantity)}: predicted over measured, right at 1\u00d7"}},
+        | {"title": {"text": f"{called or quantity_words(quantity)}:<br>predicted over measured, right at 1\u00d7"}},
         yaxis={"range": [-0.5, len(names) - 0.35], **parts.ROWS},
-        margin={"l": 4, "r": 12, "t": 24, "b": 48},
+        margin={"l": 4, "r": 12, "t": 24, "b": 64},
     )
     return {"data": data, "layout": layout}
 

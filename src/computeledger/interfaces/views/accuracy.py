@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.views.accuracy_links import workload_address
 from computeledger.interfaces.views.display_names import chip_name, engine_name
 from computeledger.interfaces.views.validate import LEFT_OUT_WORDS, width_words
+from computeledger.physics.calibration.serving import DEFAULT_TUNING
 from computeledger.questions.accuracy import AccuracyQuestion
 from computeledger.questions.answers.accuracy import (
     COUNTED,
@@ -24,7 +26,7 @@ from computeledger.questions.answers.accuracy import (
 )
 from computeledger.questions.wording import accuracy_slice, headline_words, listed, percent, short_model
 from computeledger.units import format_count
-from computeledger.validation.accuracy.table import FEWEST_TIMES, Errors, comparison_of, kinds_of
+from computeledger.validation.accuracy.table import FEWEST_TIMES, Errors, comparison_of, kinds_of, published
 from computeledger.validation.compare import Comparison, comparison_document
 
 Document = Mapping[str, Any]
@@ -85,7 +87,7 @@ _FIRST = ("token", "first_token", "training_step", "rl_step")
 #: Where each time stands in detail.
 _DETAILS = {"training": "Training in detail", "rl": "RL in detail"}
 #: Kinds of figures as an axis calls them.
-_AXES = {"step": "time per output token", "step_time": "time of a step"}
+_AXES = {"step": "times per token and rates of tokens", "step_time": "time of a step"}
 #: Figures of one time from which on a group may be named as the worst: fewer tell little.
 _GROUP = 8
 #: Classes that make a plot.
@@ -98,6 +100,8 @@ _PERCENT = "\u00a0%"
 _EXACT = 1.005
 #: One whose ends are further apart is told as a factor: a percentage would say little.
 _WIDE = 4.0
+#: A 90 % interval that holds less is too narrow, and a sentence says so.
+_TOO_FEW = 0.85
 _WHOSE = {
     "usual": "other people's deployments",
     "recipe": "the public recipes' deployments",
@@ -159,9 +163,9 @@ def _context_of_all(document: Document) -> str:
     low, high = (percent(one, 2) for one in (held[0], held[-1]))
     local = percent(errors["local_token"]["coverage_90"], 2)
     said = (
-        f"Each of {document['n_times']:,} published times and {errors['first_token']['n']:,} first tokens was "
-        f"predicted unseen; half came out closer. Their 90\u00a0% ranges held {low.removesuffix(_PERCENT)} to {high}, "
-        f"those of local engines {local}."
+        f"{document['n_times']:,} published times and {errors['first_token']['n']:,} first tokens, each predicted "
+        f"unseen; half came out closer. 90\u00a0% ranges held {low.removesuffix(_PERCENT)} to {high}: plan with both "
+        f"ends; for local engines ({local}) allow more."
     )
     return f"{said}{_beside_words(document)}"
 
@@ -172,9 +176,7 @@ def _beside_words(document: Document) -> str:
         one = _quantities(peer).get("tpot")
         if one is not None:
             ours, theirs = (percent(one[whose]["median_abs_error"], 2) for whose in ("ours", "theirs"))
-            return (
-                f" On the {one['n']:,} times per token that {tool} answers too, it is {theirs} off, this tool {ours}."
-            )
+            return f" On {one['n']:,} of these times {tool} is {theirs} off, this tool {ours}."
     return ""
 
 
@@ -189,7 +191,7 @@ def _worst_group(answer: AccuracyAnswer) -> str:
         for one in each.values()
         if one["n"] >= _GROUP
     )
-    return f"{_value(column, value)}, {percent(held, 2)}"
+    return f"{_value(column, value)} ({percent(held, 2)}"
 
 
 def _tiles_of_all(document: Document) -> tuple[Tile, ...]:
@@ -217,8 +219,7 @@ def _of_all(answer: AccuracyAnswer, document: Document) -> Table:
     columns = ("time of", "measured #", "typical error #", "bad case #", "90 % range holds #", "range, either way #")
     note = (
         "typical: half of the figures lie within it; bad case: nine of ten; a token: times per output token and rates "
-        f"that tell of them; of the groups of {_GROUP} figures or more below, the fewest lie in their range of "
-        f"{_worst_group(answer)}"
+        f"that tell of them; ranges fail most often for {_worst_group(answer)} held; groups of {_GROUP} or more count)"
     )
     return Table("How far off, by what is asked", columns, rows, note=note, is_detail=True)
 
@@ -298,7 +299,9 @@ def _context(document: Document, quantities: list[str], left: str) -> str:
     said = f"Each of {format_count(document['n'], 'measurement')} was predicted unseen ({left}); half came out closer"
     held = [percent(document[name]["coverage_90"], 2) for name in told if _interval(document[name])[1]]
     worst = listed([percent(document[name]["p90_abs_error"], 2) for name in told])
-    said += f". Their 90\u00a0% ranges held {listed(held)}; nine in ten lie within {worst}" if held else ""
+    least = min((document[name]["coverage_90"] for name in told if _interval(document[name])[1]), default=1.0)
+    narrow = ", so allow more than they say" if least < _TOO_FEW else ""
+    said += f". Their 90\u00a0% ranges held {listed(held)}{narrow}; nine in ten lie within {worst}" if held else ""
     wide = [f"a {quantity_words(name)} with a {_width(document[name])}" for name in told
             if (document[name]["width_90"] or 0.0) > _WIDE]  # fmt: skip
     return f"{said}{f'. Plan {listed(wide)} either way' if held and wide else ''}."
@@ -322,13 +325,26 @@ def _capital(said: str) -> str:
 def _plots(answer: AccuracyAnswer, document: Document, quantities: list[str]) -> list[Plot]:
     shown = [name for name in quantities if document[name]["n"] >= _FEWEST][:_MOST_PLOTS]
     serving = "Serving: " if _is_overview(answer.question) else ""
+    column = _told_apart(answer)
+    known = _usual_engines(answer.question.workload) if column == "engine" else ()
     return [
         Plot(
             name, _capital(f"{serving}{quantity_words(name)}"), _SAME if place else _CAPTION,
-            scatter_figure(_named(answer.comparison), name, _told_apart(answer), is_typical=True), is_detail=place > 0,
+            scatter_figure(_named(answer.comparison), name, column, is_typical=True, known=known), is_detail=place > 0,
         )
         for place, name in enumerate(shown)
     ]  # fmt: skip
+
+
+@functools.cache
+def _usual_engines(workload: str) -> tuple[str, ...]:
+    """The engines of most figures by name, in the order of their names: each keeps its colour in every chart."""
+    counts = Counter(engine_name(row["engine"]) for row in published(workload, DEFAULT_TUNING).promised().rows)
+    return tuple(sorted(name for name, _ in counts.most_common(_COLOURED)))
+
+
+#: Engines that have a colour of their own.
+_COLOURED = 3
 
 
 def _named(comparison: Comparison) -> Comparison:
@@ -355,7 +371,7 @@ def _by_class(answer: AccuracyAnswer) -> tuple[Plot, ...]:
     if len({row["class"] for row in rows}) < _FEWEST_CLASSES:
         return ()
     figure = slices_figure(comparison_of(rows), first, "class", _AXES.get(first, quantity_words(first)))
-    return (Plot("class", "How far off, by what was known before", _CLASSES, figure, is_wide=True,
+    return (Plot("class", "How far off, by kind of case", _CLASSES, figure, is_wide=True,
                  is_detail=True),)  # fmt: skip
 
 
@@ -384,7 +400,7 @@ def _sliced(answer: AccuracyAnswer, column: str) -> Table:
             [Cell(_value(column, value), urls.get(value, "")), *_of_kinds(one)] for value, one in ordered
         ]
         return Table(
-            f"By {said}", (said, *_STEPS), lines, note=_OF_KINDS, is_sortable=True, drops=_DROPS, is_detail=True
+            f"Error by {said}", (said, *_STEPS), lines, note=_OF_KINDS, is_sortable=True, drops=_DROPS, is_detail=True
         )
     cells: list[list[str | Cell]] = [
         [Cell(_value(column, value), urls.get(value, "")), _SHORT.get(name, quantity_words(name)), *_cells(one)]
@@ -392,11 +408,11 @@ def _sliced(answer: AccuracyAnswer, column: str) -> Table:
         for name, one in each.items()
     ]
     if len(kinds.measured) > 1:
-        return Table(f"By {said}", (said, "of", *_ERRORS), cells, is_sortable=True, drops=_DROPS, is_detail=True)
+        return Table(f"Error by {said}", (said, "of", *_ERRORS), cells, is_sortable=True, drops=_DROPS, is_detail=True)
     (name,) = kinds.measured
     return Table(
-        f"By {said}, {quantity_words(name)}", (said, *_ERRORS), [[row[0], *row[2:]] for row in cells], is_sortable=True,
-        drops=_DROPS, is_detail=True,
+        f"Error by {said}, {quantity_words(name)}", (said, *_ERRORS), [[row[0], *row[2:]] for row in cells],
+        is_sortable=True, drops=_DROPS, is_detail=True,
     )  # fmt: skip
 
 
@@ -407,7 +423,7 @@ def _value(column: str, value: str) -> str:
 
 
 def _column_words(column: str) -> str:
-    return {"accelerator": "chip", "family": "model family", "class": "what was known before"}.get(column, column)
+    return {"accelerator": "chip", "family": "model family", "class": "kind of case"}.get(column, column)
 
 
 def _is_stated(answer: AccuracyAnswer, column: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from computeledger.facts.load import accelerator_called
+from computeledger.interfaces.views.display_names import chip_name
 from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.controls import controls_of
 from computeledger.interfaces.web.spec import EVIDENCE, Answer, Page, Values
@@ -16,13 +18,21 @@ def _choice(name: str) -> dict[str, Any]:
     return {"kind": "choice", "choices": ("", *values_of(published(), name)), "help": ""}
 
 
+def _chips() -> dict[str, Any]:
+    """The box of accelerators, which takes what people call them too."""
+    ids = _choice("accelerator")["choices"][1:]
+    names = {said: one for one in ids for said in (chip_name(one), chip_name(one).lower())
+             if (chip := accelerator_called(said)) is not None and chip.id == one}  # fmt: skip
+    return {**_choice("accelerator"), "renamed": names}
+
+
 _CONTROLS = controls_of(AccuracyQuestion, {
     "workload": {"help": ""}, "tuning": {"help": "Of serving: other people's, or the public recipes."},
-    "left_out": {"help": ""},
-    **{name: _choice(name) for name in ("engine", "accelerator", "family")},
+    "left_out": {"help": "What the fit had not seen: usually whole sources.", "blank": "usual"},
+    "engine": _choice("engine"), "accelerator": _chips(), "family": _choice("family"),
     "model": {"help": "Ids, with commas."},
     **{name: _choice(name) for name in ("source", "load", "statistic")},
-    "quantity": {"help": "Such as tpot,ttft."},
+    "quantity": {"help": "tpot is time per output token, ttft to the first; with commas."},
 })  # fmt: skip
 
 
