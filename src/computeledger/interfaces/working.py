@@ -151,7 +151,9 @@ def ground_words(origin: str, ground: str) -> dict[str, str]:
     key, _, rest = ground.partition(", ")
     source = load_sources().get(key)
     if source is None:
-        if origin == _GIVEN and re.fullmatch(r"[a-z_]+\.[a-z_]+", ground):  # a key of a plan
+        if key.startswith("--"):  # an option: the input has its name
+            ground = rest
+        elif origin == _GIVEN and re.fullmatch(r"[a-z_]+\.[a-z_]+", ground):  # a key of a plan
             ground = _title(ground)
         return {"origin": origin, "ground": ground, "source": "", "href": "", "of": ""}
     return {"origin": origin, "ground": rest, "source": source.title, "href": source.url, "of": ""}

@@ -27,10 +27,11 @@ def inversion_figures(found: Inversion, clues: PriceClues) -> tuple[Figure, ...]
     >>> [one.name for one in inversion_figures(invert_prices(clues, 20_000), clues)][:2]
     ['n_params_active', 'n_params_total']
     """
+    uncertainty = f", uncertainty {clues.premium_spread:g}" if clues.premium_spread else ""
     prices = (
         Term("input price", clues.usd_per_mtok_input, "USD/Mtok", "plan", "--input"),
         Term("output price", clues.usd_per_mtok_output, "USD/Mtok", "plan", "--output"),
-        Term("premium", clues.premium_ratio, "", "assumption", f"--premium, log sd {clues.premium_spread:g}"),
+        Term("premium", clues.premium_ratio, "", "assumption", f"--premium{uncertainty}"),
     )
     return (*_sizes(found, prices), *_served(found, prices[:2]), *_weights(found))
 

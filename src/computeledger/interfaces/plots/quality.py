@@ -15,11 +15,24 @@ from computeledger.units import format_usd
 
 _PRICE = "USD per million tokens, blended"
 #: Height of a drawing and of the margins in it [px].
-_HEIGHT_PX, _MARGIN_PX = 380, 78
+_HEIGHT_PX, _MARGIN_PX = 420, 78
+#: How far below the cheapest the axis of prices begins, for names.
+_ROOM = 7.0
 #: Models that are named, at most.
-_NAMED = 5
-#: What follows a model's name in that of a version: its date, and how it was run.
-_DATED = re.compile(r"(-\d{4}-\d{2}-\d{2})?( \(.*\))?$")
+_NAMED = 12
+#: What follows a model's name in that of a version: its date or number, what it was tuned for, and how it was run.
+_DATED = re.compile(r"(-Instruct)?(-\d{4}-\d{2}-\d{2}|-\d{3,4})?( \(.*\))?$")
+
+
+def model_of_version(name: str) -> str:
+    """The model that a version is of.
+
+    Examples
+    --------
+    >>> [model_of_version(one) for one in ("gpt-5-2025-08-07 (high)", "ministral-3b-2410", "Llama-3.1-8B-Instruct")]
+    ['gpt-5', 'ministral-3b', 'Llama-3.1-8B']
+    """
+    return _DATED.sub("", name)
 
 
 def _axes(x: str, y: str) -> Spec:
@@ -51,7 +64,9 @@ def offers_figure(rows: Sequence[Mapping[str, Any]]) -> Spec:
             "hovertemplate": "%{text}<br>$%{x:.3~g}, ability %{y:.2f}<extra></extra>",
         })  # fmt: skip
     spec = _axes(_PRICE, "ability")
-    spec["xaxis"] |= {"type": "log"} | parts.log_axis((x for one in data for x in one["x"]), format_usd)
+    prices = [x for one in data for x in one["x"]]
+    room = [min(prices) / _ROOM] if prices else []
+    spec["xaxis"] |= {"type": "log"} | parts.log_axis([*prices, *room], format_usd)
     if rows:
         spec["yaxis"]["range"] = _heights([row["ability"] for row in rows])
         spec["annotations"] = _names(rows, spec["xaxis"]["range"], spec["yaxis"]["range"])
@@ -61,7 +76,7 @@ def offers_figure(rows: Sequence[Mapping[str, Any]]) -> Spec:
 def _heights(values: Sequence[float]) -> list[float]:
     """Ends of the axis of abilities, with room for a name above the highest."""
     low, high = min(values), max(values)
-    return [low - 0.06 * (high - low), high + 0.12 * (high - low)]
+    return [low - 0.06 * (high - low), high + 0.22 * (high - low)]
 
 
 def _names(rows: Sequence[Mapping[str, Any]], across: Sequence[float], up: Sequence[float]) -> list[Spec]:
@@ -74,7 +89,8 @@ def _names(rows: Sequence[Mapping[str, Any]], across: Sequence[float], up: Seque
     for (_, y), (right, top) in itertools.pairwise(steps):
         labels.bar(right, y, top)
     for row in best[:_NAMED]:
-        labels.name(_DATED.sub("", row["name"]), math.log10(row["usd_per_mtok"]), row["ability"])
+        at = math.log10(row["usd_per_mtok"]), row["ability"]
+        labels.name(model_of_version(row["name"]), *at, is_needed=row is best[0])
     return labels.notes
 
 

@@ -15,6 +15,7 @@ from computeledger.interfaces.view import Cell, Evidence, Table, cited, quantity
 from computeledger.interfaces.views.accuracy_links import accuracy_address, workload_address
 from computeledger.interfaces.views.display_names import chip_name, engine_name
 from computeledger.questions.answers.accuracy import errors_by_workload
+from computeledger.questions.answers.prices.invert import EXTRAPOLATED
 from computeledger.questions.row_words import source_address
 from computeledger.questions.wording import (
     accuracy_command,
@@ -466,10 +467,15 @@ def price_evidence(document: Document) -> Evidence:
     if alike is None:
         return Evidence("No price is given, and only sizes by price are held against published ones.")
     held = percent(alike["coverage_90"])
+    ratio = alike["median_error_ratio"]
     said = (
-        f"Within a factor of {alike['median_error_ratio']:.2g} in half of {alike['n']} open models of known size, "
+        f"Within a factor of {ratio:.2g} in half of {alike['n']} open models of known size, "
         "sized by their prices alone."
     )
+    beyond = [one for one in document.get("not_identified", ()) if one.startswith(EXTRAPOLATED)]
+    if beyond:
+        sold = beyond[0].partition(": ")[2].removesuffix(" per million tokens")
+        said = f"Not tried at such a price: {sold}, where half of {alike['n']} come out within a factor of {ratio:.2g}."
     details = f"Each is left out of the fit that predicts it; the 90\u00a0% interval held {held} of them."
     rows: list[list[str | Cell]] = [
         [

@@ -23,6 +23,7 @@ from computeledger.questions.wording import (
     interval_words,
     listed,
     percent,
+    point,
     words,
 )
 
@@ -111,13 +112,14 @@ def _context(answer: InvertAnswer, document: Mapping[str, Any]) -> str:
     """What the size rests on, and where more clues are taken."""
     if not _is_usual(answer):
         return f"That holds if it is sold at {answer.clues.premium_ratio:.2g} times the open market's price."
-    wider = words(_at_twice(document), "params", 2)
-    if any(one.startswith(EXTRAPOLATED) for one in document["not_identified"]):
-        return f"No open model is sold at such a price: extrapolated. At twice the open market's margin it is {wider}."
-    return (
-        f"If it is sold at today's margin of open models; at twice that margin it is {wider}. Sheet adds its release "
-        "date, speed and scores."
+    total = point(_total(answer, document).value)
+    sparse = (
+        f"The dearer output is beside input, the sparser the model: here {figure_words(document[_MAIN], 'params')} "
+        f"of {words(total, 'params', 2)} parameters are active"
     )
+    if any(one.startswith(EXTRAPOLATED) for one in document["not_identified"]):
+        return f"{sparse}. That is extrapolated: no open model is sold at such a price."
+    return f"{sparse}, if sold at open models' margin. Sheet adds its release date, speed and scores."
 
 
 def _nearest(document: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, cast
 
 from computeledger.economics.quality.value import LEAST_RECORDS, LEAST_SPAN_YEARS, Offer
 from computeledger.interfaces.plots.compare import intervals_figure
-from computeledger.interfaces.plots.quality import offers_figure, records_figure
+from computeledger.interfaces.plots.quality import model_of_version, offers_figure, records_figure
 from computeledger.interfaces.view import Cell, Evidence, Plot, Table, Tile, View
 from computeledger.interfaces.views.display_names import benchmark_name
 from computeledger.questions.answer import Answer
@@ -16,7 +18,7 @@ from computeledger.questions.answers.prices.quality import (
     QualityPriceAnswer,
     QualitySizeAnswer,
 )
-from computeledger.questions.wording import headline_words
+from computeledger.questions.wording import headline_words, words
 from computeledger.units import format_count, format_si, format_usd
 
 #: Rows of the table of what is strong for its price.
@@ -46,9 +48,9 @@ def _ranking(answer: QualityAnswer) -> View:
         overline="prices quality",
         headline=headline_words(
             f"Of {len(offers)} evaluated models",
-            f"{len(front)} are beaten by none that costs as little, {front[0].name} is the strongest, ability "
-            f"{front[0].ability:.2f} ± {front[0].ability_error:.2f} at {format_usd(front[0].usd_per_mtok)}/Mtok",
+            _strongest(front),
         ),
+        context=f"For {len(front)} of them no other is as strong for less: the line in the chart.",
         plots=(
             Plot(
                 "offers",
@@ -78,6 +80,20 @@ def _ranking(answer: QualityAnswer) -> View:
         grounds=(f"assumed: {'; '.join(answer.assumptions)}",),
         sources=_SOURCES,
     )  # fmt: skip
+
+
+def _strongest(front: Sequence[Offer]) -> str:
+    """The strongest model, and the cheapest whose ability is within noise of its own."""
+    first = front[0]
+    said = f"{model_of_version(first.name)} is the strongest, at {words(first.usd_per_mtok, 'USD', 2)}/Mtok"
+    near = [
+        one for one in front
+        if first.ability - one.ability < math.hypot(first.ability_error, one.ability_error)
+    ]  # fmt: skip
+    other = min(near, key=lambda one: one.usd_per_mtok)
+    if other is first:
+        return said
+    return f"{said}; {model_of_version(other.name)} is within noise of it at {words(other.usd_per_mtok, 'USD', 2)}"
 
 
 def _row(one: Offer) -> list[str | Cell]:

@@ -44,7 +44,7 @@ def _answer(values: Values, working: bool) -> Answer:
 PAGE = Page(
     "prices", "Prices", "What do prices reveal about the model behind them, and what does quality cost?", _CONTROLS,
     _answer,
-    short="What do they reveal of the model?", section=JUDGE,
+    short="What do prices tell?", section=JUDGE,
     is_ahead=True,
     presets={
         "$3 in, $15 out": {},

@@ -33,7 +33,7 @@ from computeledger.questions.answers.prices.source import load_sheet
 from computeledger.questions.document import document, picked
 from computeledger.questions.grounds import figure_document
 from computeledger.questions.invert import InvertQuestion
-from computeledger.units import format_si
+from computeledger.units import format_si, format_usd
 from computeledger.validation.prices_near import PricedModel, priced_models, sizes_by_price
 from computeledger.workloads.result import Figure, Term
 
@@ -229,7 +229,8 @@ def _far(found: Inversion, clues: PriceClues) -> list[str]:
     ):
         low, high = (math.exp(float(end)) for end in (logs.min(), logs.max()))
         if not low <= asked / clues.premium_ratio <= high:
-            words = f"{EXTRAPOLATED}: open models sell {name} at ${low:.2g} to ${high:.3g} per million tokens"
+            sold = f"{format_usd(low, 2)} to {format_usd(high)} per million tokens"
+            words = f"{EXTRAPOLATED}: open models sell {name} at {sold}"
             out.insert(0, words)
     if found.effective_samples < FEW_SAMPLES:
         rough = f"only {found.effective_samples:.0f} samples carry the weight: what rests on physics is rough here"
