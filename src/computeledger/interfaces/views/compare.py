@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from computeledger.economics.hosting.rent import hourly_price
@@ -78,7 +78,7 @@ def view(answer: Answer, working: bool) -> View:
             f"a GPU-hour without a price of its own is the rent of edition {load_prices().id}",
             "figures are those of `serve` for each offer; --json has them all, --csv a row for each",
         ),
-        notes=tuple(f"{_fewest_label(one)}: {one['why']}" for one in known if one["why"]),
+        notes=tuple(_remarks(one for one in known if not _is_larger(one))),
         overline="compare",
         evidence=None if known[0]["kind"] == "api" else offers_evidence(known[0]),
         sources=_rents(answer),
@@ -108,6 +108,19 @@ def _rests_on_first_token(question: ServeQuestion | None) -> bool:
     """Whether the chance of an offer is one of times to the first token too."""
     limited = set() if question is None else {*question.limits, *question.promises}
     return bool(limited & {"ttft", "ttft_s", "end_to_end_s"})
+
+
+def _is_larger(one: Offered) -> bool:
+    """Whether fewer GPUs than those to take of an offer are expected to do."""
+    return bool(one["gpus"] != one["fewest"]["gpus"])
+
+
+def _remarks(known: Iterable[Offered]) -> list[str]:
+    """What a reader of the cost of the fewest GPUs alone would miss."""
+    of_remark: dict[str, list[str]] = {}
+    for one in known:
+        of_remark.setdefault(one["why"], []).append(_fewest_label(one))
+    return [f"{listed(names)}: {why}" for why, names in of_remark.items() if why]
 
 
 def _fewest_label(one: Offered) -> str:
@@ -175,7 +188,7 @@ def _costs(known: Sequence[Offered]) -> Table:
 
 def _has_fewer(known: Sequence[Offered]) -> bool:
     """Whether fewer GPUs than those to take are expected to do, of any offer."""
-    return any(one["gpus"] != one["fewest"]["gpus"] for one in known)
+    return any(map(_is_larger, known))
 
 
 def _costs_more(known: Sequence[Offered], one: Offered) -> str:
@@ -197,6 +210,7 @@ def _fewest(known: Sequence[Offered]) -> list[Table]:
     ]  # fmt: skip
     columns = ("offer", "a month #", _kept_heading(known), f"{order} #")
     note = f"with the 90 % interval of the cost, as more or fewer may be needed; {order}: near 50 % the order is open"
+    note = "; ".join([note, *_remarks(filter(_is_larger, known))])
     return [Table("Fewer GPUs, less sure", columns, rows, note=note, is_stacked=True, is_detail=True)]
 
 
@@ -215,7 +229,12 @@ def _kept_note(known: Sequence[Offered]) -> list[str]:
     """What a chance of keeping is the chance of."""
     one = next(one for one in known if one["kept_probability"] is not None)
     kept = f"answers within {one['limits']}" if one["limits"] else keeps(one)
-    return [f"{_kept_heading(known).removesuffix(' #')}: the chance that the offer {kept}"]
+    said = f"{_kept_heading(known).removesuffix(' #')}: the chance that the offer {kept}"
+    return [said, *([_MEDIANS] if one["limits"] and not one["fewest"]["tightest_limit"] else [])]
+
+
+#: How the two kinds of limits differ.
+_MEDIANS = "medians are for even arrivals; a share of the requests is simulated, and may take a GPU more or less"
 
 
 def _name(one: Offered, is_recommended: bool) -> Cell:
@@ -258,7 +277,7 @@ def _systems(known: Sequence[Offered]) -> list[Table]:
 
 
 #: What times at a load are: within plain limits, and of a simulated promise.
-_MEDIANS = "medians and 90 % intervals at this load"
+_MEDIANS = "medians are for even arrivals; a share of the requests is simulated, and may take a GPU more or less"
 _OF_REQUESTS = "medians over the requests; 95 %: so many of them are as fast"
 
 

@@ -231,7 +231,7 @@ def headline(known: Sequence[Offered], n_refused: int) -> str:
         which = f"cheapest of {n_sure} offers that {keep(best)}"
         if n_sure < n:
             only = f"the only one of {of} that {keeps(best)}"
-            which = only if n_sure == 1 else f"cheapest of {n_sure} (of {n}) offers that {keep(best)}"
+            which = only if n_sure == 1 else f"cheapest of the {n_sure} of {n} offers that {keep(best)}"
         said = f"{cost}, {which} in nine of ten cases"
     else:
         rank = f"the cheapest of {of}" if n > 1 else "the only offer"
