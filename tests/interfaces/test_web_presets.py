@@ -157,7 +157,7 @@ def test_an_example_of_a_route_pays_for_failures_and_says_how_near_the_next_poli
     assert 0.3 < alternative["chance_dearer_fraction"] < 0.8 and "Within noise of large up to 3 times" in context
     roles = [(row[0]["text"], row[0]["below"]) for row in view["tables"][0]["rows"]]
     assert roles[0][1] == "chosen, cheapest" and roles[0][0].startswith("\u2192 large up to 2 times, small once")
-    assert ("large up to 3 times, then a person", "cheapest of other models") in roles
+    assert ("large up to 3 times, then a person", "cheapest of another kind") in roles
     assert roles[1] == ("large up to 3 times, small once, then a person", "runner-up")
     assert ("the person alone", "surest") in roles
 
@@ -168,6 +168,8 @@ def test_a_route_begins_with_models_as_measured_and_any_two_of_them_can_be_chose
     assert document["sources"] == ["openhands-index"]
     said = view["evidence"]["text"].replace("\u00a0", " ")
     assert said.startswith("Measured on 500 tasks of SWE-bench Verified with OpenHands; half of 1,056 such")
+    (measured,) = view["evidence"]["tables"]
+    assert all("openhands-index-results" in row[-1]["href"] for row in measured["rows"]) and len(measured["rows"]) == 2
     assert any("OpenHands" in one and "claude-opus-4-8" in one for one in view["grounds"])
     second, next_row = document["runner_up"], view["tables"][0]["rows"][1]
     assert next_row[0]["below"] == "runner-up" and next_row[1]["text"] == words(

@@ -78,7 +78,9 @@ def _known(one: Mapping[str, Any]) -> dict[str, str]:
     return {"text": band or words(one["low"], unit), "band": ""}
 
 
-_SPELT = {"n params active": "active parameters", "n params total": "total parameters", "rl": "RL",
+_SPELT = {"attempts usd per task": "tries, checks and any person", "waiting usd per task": "waiting",
+          "failure usd per task": "tasks not completed",
+          "n params active": "active parameters", "n params total": "total parameters", "rl": "RL",
           "usd per mtok": "USD/Mtok", "usd": "USD", "gpu": "GPU", "kv": "KV", "mfu": "MFU", "flop": "FLOP",
           "ttft s": "TTFT", "tpot s": "TPOT", "per s": "per second", "params": "parameters"}  # fmt: skip
 

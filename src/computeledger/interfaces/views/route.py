@@ -243,7 +243,7 @@ def _roles(document: Mapping[str, Any]) -> dict[str, str]:
     free, near, other = document["cheapest_without_a_floor"], document.get("runner_up"), document.get("alternative")
     surest = max(document["options"], key=lambda row: float(row["success_fraction"]))
     said = [("chosen", document["best"]), ("cheapest", free), ("runner-up", near),
-            ("cheapest of other models", other), ("surest", surest)]  # fmt: skip
+            ("cheapest of another kind", other), ("surest", surest)]  # fmt: skip
     policies = dict.fromkeys(row["policy"] for _, row in said if row is not None)
     return {one: ", ".join(word for word, row in said if row is not None and row["policy"] == one) for one in policies}
 

@@ -23,7 +23,7 @@ from computeledger.economics.routing.measured import (
 from computeledger.economics.routing.task import route_of
 from computeledger.errors import InputError
 from computeledger.facts.reading import Document
-from computeledger.interfaces.view import Evidence
+from computeledger.interfaces.view import Cell, Evidence, Table, cited
 from computeledger.interfaces.views import view_of
 from computeledger.interfaces.web.spec import JUDGE, Answer, Control, ControlError, Page, Values, View
 from computeledger.questions.answers.route import answer_case
@@ -253,7 +253,22 @@ def _evidence(whose: str, shown: Sequence[MeasuredModel]) -> Evidence:
         f"Predicted: the share that two of {TOLD_MODELS} models complete, from the other half of the tasks, with a "
         f"check that never errs; their cost to within {percent(TOLD_COST_ERROR)}. Check, person and what a failure "
         "costs are as right as you give them: see whether the advice stays at the worst you believe.",
+        tables=(Table("What was measured", _MEASURED_COLUMNS, [_measured_row(one) for one in shown]),),
     )
+
+
+_MEASURED_COLUMNS = ("model", "completed #", "a try #", "takes #", "source")
+
+
+def _measured_row(one: MeasuredModel) -> list[str | Cell]:
+    """What was measured of a model, with its source."""
+    return [
+        one.model,
+        Cell(f"{one.solved} of {one.tasks}", below="each tried once"),
+        Cell(words(one.attempt_usd, "USD", 2), below=f"a failed one {one.failed_cost_ratio:.2g} times a solved one"),
+        words(one.attempt_s, "s", 2),
+        cited(one.source, f"{one.submitted}, {one.locator}"),
+    ]
 
 
 def _placeholders(name: str, slot: str) -> Values:
