@@ -26,7 +26,16 @@ from computeledger.interfaces.views.evidence import sheet_evidence
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Quantity
 from computeledger.questions.answers.frontier.closed import ClosedModelAnswer
-from computeledger.questions.wording import figure_words, headline_words, interval_words, listed, percent, point, words
+from computeledger.questions.wording import (
+    figure_words,
+    headline_words,
+    interval_words,
+    joined,
+    listed,
+    percent,
+    point,
+    words,
+)
 
 _NAMES = {
     "n_params_active": ("Active parameters", "params"),
@@ -47,10 +56,17 @@ _SOURCES = {
 _LEAST = 1e-3
 #: From so many times its low end on, the high end of a 90 % range says that a figure is hardly known.
 _HARDLY = 100.0
+#: Said first, however wide.
+_SIZES = ("n_params_active", "n_params_total")
+#: How many times larger one size is than another where it clearly is.
+_CLEARLY = 1.1
 #: Below it clues disagree.
 _SURE = 0.1
 _COLUMNS = ("clue", "as given", "says alone #", "all others say #", "chance of such a gap #")
-_CAPTION = "Each clue is taken with the release date, where that is known."
+_CAPTION = (
+    "Each clue alone counts the release date, where that is known, and is drawn to the size before any clue, more than "
+    "all together are."
+)
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
            "November", "December")  # fmt: skip
 #: Clues in the order in which a sentence names them: the others stand between.
@@ -71,14 +87,13 @@ def view(answer: ClosedModelAnswer, working: bool) -> View:
         evidence=sheet_evidence(found),
         headline=headline_words(f"A closed model{_told_by(found['clues'])}", size, active, "params"),
         context=_told(answer, found),
-        tiles=tuple(_tile(found, key) for key in _NAMES),
+        tiles=_tiles(found),
         plots=(Plot("active", "Active parameters by clue", _CAPTION, figure, "clues"),),
         tables=(
             *_published(found), _clues(found), *_by_price(answer),
             *([_narrowing(found)] if found["would_narrow"] else []),
         ),
-        facts=(("Dense, not a mixture of experts", f"with a probability of {percent(found['dense_probability'], 2)}"),
-               ("Chip of the run", found["accelerator"])),
+        facts=(("Chip of the run", found["accelerator"]),),
         grounds=tuple(f"assumed: {one}" for one in found["assumptions"]),
         card=Card.of(
             figure_words(active, "params"),
@@ -156,7 +171,7 @@ def _clue_words(clue: str, said: str) -> str:
 
 def _context(found: Mapping[str, Any]) -> str:
     """Whether the clues agree; if not, which lies furthest off, and what to make of the answer."""
-    against = found["conflicts"]
+    against, names = found["conflicts"], [one["clue"] for one in found["clues"]]
     worst = min(found["clues"], key=lambda one: float(one["agreement_probability"]))
     alone, others, size = (
         figure_words(one, "params")
@@ -168,9 +183,22 @@ def _context(found: Mapping[str, Any]) -> str:
             f"In conflict with the others: {listed(against)}. Check {one} before you use {size}: without the "
             f"{worst['clue']} it would be {others}."
         )
+    if worst["agreement_probability"] >= _SURE and len(found["clues"]) == 2 and _LAST in names:
+        dated, other = sorted(found["clues"], key=lambda one: one["clue"] != _LAST)
+        by_date = figure_words(dated["n_params_active_alone"], "params")
+        return f"The {other['clue']} says {size}, the release date counted in; the date alone says {by_date}."
     if worst["agreement_probability"] >= _SURE:
-        return f"The clues agree: the {worst['clue']} alone says {alone}, the others {others}."
+        return f"The clues agree: the {worst['clue']} alone says {alone}, the others {others}{_drawn(found, worst)}."
     return f"The clues disagree: {_sides(found['clues'], worst)}; {size} is a compromise."
+
+
+def _drawn(found: Mapping[str, Any], worst: Mapping[str, Any]) -> str:
+    """Why the answer is no mean of two sides that both lie to the same side of the usual; empty where it is one."""
+    sides = sorted(point(worst[f"n_params_active_{one}"]) for one in ("alone", "without"))
+    usual, size = point(found["n_params_active_before"]), point(found["n_params_active"])
+    if sides[0] * _CLEARLY < size < sides[1] / _CLEARLY or sides[0] < usual < sides[1]:
+        return ""
+    return f", each drawn towards the usual {words(usual, 'params', 2)}; together they outweigh it"
 
 
 def _truth(found: Mapping[str, Any]) -> str:
@@ -220,6 +248,18 @@ def _chance(probability: float) -> str:
     if probability < _LEAST:
         return f"under {percent(_LEAST)}"
     return percent(probability, 2)
+
+
+def _tiles(found: Mapping[str, Any]) -> tuple[Tile, ...]:
+    """Sizes and what else is known first, then what is said of the size; what is hardly known last."""
+    figures = [(key, _tile(found, key)) for key in _NAMES]
+    first = [one for key, one in figures if key in _SIZES or _width(found[key]) < _HARDLY]
+    active, dense = found["n_params_active"], found["dense_probability"]
+    said = [Tile("Dense", percent(dense, 2), "likely, else mixture of experts", dense, "n_params_total")]
+    if "p25" in active:
+        half = joined(*(words(active[one], "params", 2) for one in ("p25", "p75")))
+        said.insert(0, Tile("As likely as not", half, "active parameters", None, "n_params_active"))
+    return (*first, *said, *(one for _, one in figures if one not in first))
 
 
 def _tile(found: Mapping[str, Any], key: str) -> Tile:

@@ -450,8 +450,8 @@ def sheet_evidence(document: Document) -> Evidence:
     ratio, n = tried["median_error_ratio"], tried["n"]
     by = "these clues" if not rest else listed(tried["clues"])
     text = (
-        f"Within a factor of {ratio:.2g} in half of {n} open models sized by {by}; {tried['held']} lie in their "
-        f"90\u00a0% range."
+        f"Of {n} open models sized by {by}, half came out within a factor of {ratio:.2g} and {tried['held']} within "
+        f"their 90\u00a0% range, which here is {trusted_to_words(document['n_params_active'])} either way."
     )
     text += f" Not tried: {listed(rest)}." if rest else ""
     details = (
