@@ -59,6 +59,7 @@ def view(answer: MemoryAnswer, working: bool) -> View:
                         _LACKING,
                         [_lacking(one, fits, chips) for one in lacking],
                         "memory_bytes",
+                        "Tried: powers of two, and all GPUs that are counted where heads and layers divide over them.",
                         is_detail=bool(fits),
                     )
                 ]

@@ -148,8 +148,6 @@ def rl_figures(run: RunCost) -> tuple[Figure, ...]:
         Term("prompt + rollout", one.sequence_tokens, "tokens"),
         Term("sampled per rollout taken in", result.sampled_tokens / one.algorithm.rollouts, "tokens"),
     )
-    sampled, pretrained = "GPU-s per sampled token", "GPU-s per pretraining token"
-    times = (Term(sampled, result.gpu_s_per_token, "s"), Term(pretrained, run.pretraining_gpu_s_per_token, "s"))
     beta = "2 + (2 passes + 6 updates kept) (prompt + rollout) / sampled"
     scores: tuple[Term, ...] = ()
     counts: tuple[Term, ...] = ()
@@ -181,6 +179,16 @@ def rl_figures(run: RunCost) -> tuple[Figure, ...]:
     return (
         Figure("rl.step", result.step_s, "s", step, (*parts, *scores)),
         Figure("rl.beta_flop", result.beta_flop, "", beta, (*passes, *counts)),
+        *_gpu_time_figures(run),
+        *_run_figures(run),
+    )
+
+
+def _gpu_time_figures(run: RunCost) -> tuple[Figure, ...]:
+    """What a sampled token takes of GPU-time beside a pretraining token."""
+    sampled, pretrained = "GPU-s per sampled token", "GPU-s per pretraining token"
+    times = (Term(sampled, run.result.gpu_s_per_token, "s"), Term(pretrained, run.pretraining_gpu_s_per_token, "s"))
+    return (
         Figure(
             "rl.beta_gpu_time",
             run.beta_gpu_time,
@@ -195,7 +203,6 @@ def rl_figures(run: RunCost) -> tuple[Figure, ...]:
             f"({sampled}) / ({pretrained})",
             times,
         ),
-        *_run_figures(run),
     )
 
 

@@ -93,7 +93,9 @@ def fewest_gpus(load: Load, system: System, engine: Engine, most: int) -> Place:
     >>> place.fits, str(place.layout)
     (True, 'tp2')
     """
-    layouts = _layouts(load.model, engine, powers_of_two(most)[-1], int(system.n_gpus_scale_up.value))
+    domain, counts = int(system.n_gpus_scale_up.value), sorted({most, powers_of_two(most)[-1]})
+    tried = {str(one): one for count in counts for one in _layouts(load.model, engine, count, domain)}
+    layouts = list(tried.values())
     sizes = np.array([int(one.n_gpus) for one in layouts])
     batches = load.room(system, layouts)
     holds = batches >= load.batch
