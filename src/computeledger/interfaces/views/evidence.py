@@ -390,8 +390,9 @@ def _nearest(alike: Document) -> tuple[Table, ...]:
 
 def _row(one: Document) -> list[str | Cell]:
     where = ", ".join(part for part in (chip_name(one["accelerator"]), engine_name(one["engine"])) if part)
+    quantity = quantity_words(one["quantity"])
     return [
-        Cell(f"{short_model(one['model'])} on {where}", below=quantity_words(one["quantity"])),
+        Cell(f"{short_model(one['model'])} on {where}", below=": ".join(filter(None, (quantity, one.get("load"))))),
         words(one["measured"], one["unit"]),
         Cell(words(one["p50"], one["unit"]), below=interval_words(one, one["unit"])),
         _off(one["error_fraction"]),

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 from computeledger.errors import InputError
 from computeledger.facts.load import load_accelerator, load_model
+from computeledger.units import format_count, format_si
 from computeledger.validation.accuracy.table import Published, family_of, published
+from computeledger.validation.measured_table import curated_rows
 from computeledger.workloads.serving.intervals import model_family
 
 #: Measured figures that are named beside an answer.
@@ -19,11 +21,17 @@ NEAREST = 3
 #: first, as its errors are counted by engine too.
 _OTHER_ENGINE = 1.25
 Row = Mapping[str, str]
+#: Tables of measured serving, and the columns that say of what load, with their units.
+_SERVED = ("serving_curated.csv", "serving_elsewhere.csv")
+_LOAD = (
+    ("concurrency", "at once"), ("static_batch", "in a batch"),
+    ("requests_per_s", "requests/s"), ("input_tokens", "tokens in"), ("output_tokens", "out"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A measured figure, and what was predicted for it with it left out of the fit."""
+    """A measured figure, its load in words, and what was predicted for it with it left out of the fit."""
 
     source: str
     url: str
@@ -37,6 +45,7 @@ class Neighbour:
     p50: float
     p95: float
     error_fraction: float
+    load: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,4 +194,19 @@ def _chip_family(name: str) -> str:
 def _neighbour(row: Row) -> Neighbour:
     low, middle, high, measured = (float(row[name]) for name in ("p05", "p50", "p95", "measured"))
     labels = {name: row[name] for name in ("source", "url", "model", "accelerator", "engine", "quantity", "unit")}
-    return Neighbour(**labels, measured=measured, p05=low, p50=middle, p95=high, error_fraction=middle / measured - 1)
+    off = middle / measured - 1
+    return Neighbour(**labels, measured=measured, p05=low, p50=middle, p95=high, error_fraction=off, load=_load(row))
+
+
+@functools.cache
+def _measured_rows() -> Mapping[str, Row]:
+    """Rows of the shipped tables of serving, by id."""
+    return {row["id"]: row for name in _SERVED for row in curated_rows(name)}
+
+
+def _load(row: Row) -> str:
+    """What a figure of serving was measured at; empty where its table does not say."""
+    found = _measured_rows().get(row["id"], {})
+    said = (f"{format_si(float(found[name]))} {unit}" for name, unit in _LOAD if found.get(name))
+    n_gpus = found.get("n_accelerators")
+    return ", ".join((*([format_count(int(float(n_gpus)), "GPU")] if n_gpus else []), *said))
