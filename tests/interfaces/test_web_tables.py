@@ -83,7 +83,7 @@ def test_an_input_that_is_worked_out_names_its_figure() -> None:
     working = json.loads(reply.body)["working"]
     places = {one["name"]: place for place, one in enumerate(working)}
     named = {(one["name"], term["name"]): term for one in working for term in one["terms"] if term["of"]}
-    assert named["usd_per_mtok_output", "in service"]["of"] == "in_service_s"
+    assert named["usd_per_mtok_output", "time in service"]["of"] == "in_service_s"
     assert named["tpot_s", "decode step"]["of"] == "decode_s"
     for (name, _), term in named.items():
         figure = working[places[term["of"]]]

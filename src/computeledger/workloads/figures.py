@@ -168,32 +168,39 @@ def _images(result: ServingResult) -> tuple[Figure, ...]:
 
 def _costs(result: ServingResult) -> tuple[Figure, ...]:
     asked = result.scenario
-    batch, gpus = Term("B", asked.batch, ""), Term("GPUs", asked.layout.n_gpus, "GPUs")
+    batch, gpus = Term("sequences at once", asked.batch, ""), Term("GPUs", asked.layout.n_gpus, "GPUs")
     price, given = (
         Term("price", asked.usd_per_gpu_hour, "usd_per_hour"),
         Term("input", asked.input_tokens, "tokens", "plan", ASKED),
     )
-    service, busy = Term("in service", result.in_service_s, "s"), Term("prefill per prompt", result.prefill_busy_s, "s")
+    service = Term("time in service", result.in_service_s, "s")
+    busy = Term("prefill of a prompt", result.prefill_busy_s, "s")
     cached = Term("replica time of a cached token", result.cached_busy_s, "s")
-    speed, tpot = result.output_tokens_per_s_per_gpu, Term("TPOT", result.tpot_s, "s")
+    speed, tpot = result.output_tokens_per_s_per_gpu, Term("time per token", result.tpot_s, "s")
     output = Term("output", asked.output_tokens, "tokens", "plan", ASKED)
     idle = (Term("occupancy", asked.occupancy, ""),) if np.any(np.asarray(asked.occupancy) != 1) else ()
     paid = " / occupancy" if idle else ""
-    rate = f"x GPUs x price / 3600 x 1e6{paid}"
+    rate = f"x GPUs x price{paid}, per million tokens"
     reuse = "(its share of a longer prefix's prefill + its cache entry over the NIC)"
     written = (service, batch, busy, output, gpus, price)
     costs = {
-        "output": (f"(in service / B - prefill per prompt) / output {rate}", written),
-        "input": (f"prefill per prompt / input {rate}", (busy, given, gpus, price)),
+        "output": (f"(time in service / sequences at once - prefill of a prompt) / output {rate}", written),
+        "input": (f"prefill of a prompt / input {rate}", (busy, given, gpus, price)),
         "cached_read": (f"{reuse} {rate}", (cached, gpus, price)),
     }
     return (
-        Figure("output_tokens_per_s_per_user", result.output_tokens_per_s_per_user, "tokens/s", "1 / TPOT", (tpot,)),
+        Figure(
+            "output_tokens_per_s_per_user",
+            result.output_tokens_per_s_per_user,
+            "tokens/s",
+            "1 / time per token",
+            (tpot,),
+        ),
         Figure(
             "output_tokens_per_s_per_gpu",
             speed,
             "tokens/s",
-            f"B x output / (in service x GPUs){' x occupancy' if idle else ''}",
+            f"sequences at once x output / (time in service x GPUs){' x occupancy' if idle else ''}",
             (batch, output, service, gpus, *idle),
         ),
         *(

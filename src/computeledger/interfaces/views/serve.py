@@ -76,6 +76,9 @@ def view(answer: ServingAnswer, working: bool) -> View:
     if "fleet" in document:  # what a load costs and yields is its fleet's, whatever the chips could do
         limit = {name: one for name, one in limit.items() if name in _OF_SPEED}
     tiles = tuple(_asked_at_most(tile(document, *one, limit=limit), document) for one in _tiles(document))
+    if _within_default(document, "") and not {"promise", "pools"} & document.keys():
+        many = Tile("Sequences at once", _batch(document), "decoded together", point(document["batch"]))
+        tiles = (*tiles[:3], many, *tiles[3:])
     return View(
         title=_title(document),
         asked=_asked(document),
