@@ -367,6 +367,14 @@ def test_frontier_asks_only_what_matters_and_claims_can_be_searched(visit: Any) 
     page.wait_for_function("document.querySelectorAll('#now .tables section:first-child tbody tr').length < 60")
     shown = page.locator("#now .tables section").first.locator("tbody tr:visible")
     assert shown.count() and all("B200" in one for one in shown.all_text_contents())
+    page.click("[data-preset='Do not hold']")
+    page.wait_for_function("document.querySelector('#headline').textContent.includes('do not hold')")
+    assert page.input_value("[name='words']") == "B200", "a filter keeps the words"
+    assert page.locator("#search [aria-pressed='true']").all_text_contents() == ["Do not hold"]
+    page.fill("[name='words']", "nobody says so")
+    page.wait_for_function("document.querySelector('#headline').textContent.includes('No number')")
+    page.click("#search [data-all]")
+    page.wait_for_function("document.querySelector('#headline').textContent.includes('numbers on AI compute:')")
 
 
 def test_columns_of_charts_end_at_one_height_also_when_the_answer_changed(visit: Any) -> None:

@@ -76,3 +76,31 @@ def test_the_keyboard_meets_the_controls_where_they_are_seen(visit: Any) -> None
     assert page.evaluate(first)
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_function(f"!({first})")
+
+
+@pytest.mark.parametrize("path", ["claims", "accuracy", "think", "frontier"])
+def test_a_tap_on_a_mark_opens_a_label_that_stays_and_lies_inside_its_plot(
+    browser: Any, address: str, path: str
+) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    context.set_default_timeout(120_000)
+    page = context.new_page()
+    page.goto(f"{address}/{path}")
+    marks = page.locator(".canvas").first.locator(".scatterlayer .point")
+    marks.first.wait_for(state="attached")
+    for place in (0, marks.count() - 1):
+        mark = marks.nth(place)
+        mark.evaluate("one => scrollBy(0, one.getBoundingClientRect().top - 422)")
+        page.wait_for_timeout(300)
+        box = mark.bounding_box()
+        assert box is not None
+        page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.wait_for_timeout(500)  # as long as a browser takes to say that a pointer left
+        left, right, start, end = page.evaluate("""() => {
+          const plot = document.querySelector(".canvas"), label = plot.querySelector(".hovertext");
+          return [label, plot].flatMap((one) => [one.getBoundingClientRect().left, one.getBoundingClientRect().right]);
+        }""")
+        assert start <= left < right <= end
+    page.locator("#headline").tap()
+    page.wait_for_selector(".hovertext", state="detached")
+    context.close()

@@ -17,7 +17,7 @@ _BAR_PX, _ROW_PX = 44, 54
 #: Share of a phone's width that a character takes.
 _CHARACTER = 0.024
 #: Characters of a line above a claim's row on a phone, those of a line under the pointer, and claims that have a row.
-_NARROW, _LINE, _MOST_ROWS = 46, 60, 8
+_NARROW, _LINE, _MOST_ROWS = 46, 44, 8
 #: Where a row's words and its mark stand, above and below its middle.
 _WORDS, _MARK = 0.14, -0.36
 #: Rows of dots that a strip of many claims takes, and its height in rows.

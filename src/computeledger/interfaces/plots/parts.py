@@ -51,7 +51,12 @@ def template(dark: bool = False) -> Spec:
             "plot_bgcolor": "rgba(0,0,0,0)",
             "xaxis": axis,
             "yaxis": axis,
-            "hoverlabel": {"bgcolor": card, "bordercolor": grid, "font": {"color": ink, "family": FONT}},
+            "hoverlabel": {
+                "bgcolor": card,
+                "bordercolor": grid,
+                "align": "left",
+                "font": {"color": ink, "family": FONT},
+            },
         },
     }
 

@@ -9,6 +9,7 @@ from typing import Any
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.names import Labels
 from computeledger.interfaces.plots.parts import NEUTRAL, Spec, plain, rounded
+from computeledger.questions.wording import interval_words, percent
 from computeledger.units import format_usd
 
 #: Models that get a colour and a mark of their own; the others share a neutral one.
@@ -30,11 +31,13 @@ _STEPS, _APART = 20, 0.07
 _ABOVE = 0.2
 
 Way = tuple[str, Mapping[str, Any]]
+#: A way that another one beats: its model, its name, what a task costs [USD], and the share solved with its interval.
+Beaten = tuple[str, str, float, Mapping[str, float]]
 
 
 def ways_figure(
     front: Sequence[Way],
-    beaten: Sequence[tuple[str, float, float]],
+    beaten: Sequence[Beaten],
     asked: float,
     answer: Mapping[str, Any] | None = None,
     named: tuple[Sequence[Way], Sequence[Way]] = ((), ()),
@@ -48,12 +51,13 @@ def ways_figure(
     Examples
     --------
     >>> way = {"model": "m", "usd_per_task": 0.1, "success": {"p05": 0.4, "p50": 0.5, "p95": 0.6}}
-    >>> figure = ways_figure([("m, thinking", way)], [("m", 0.2, 0.3), ("n", 0.3, 0.3)], 0.8, way)
+    >>> beaten = [(model, model, 0.2, way["success"]) for model in ("m", "n")]
+    >>> figure = ways_figure([("m, thinking", way)], beaten, 0.8, way)
     >>> [one["name"] for one in figure["data"] if one["showlegend"]]
     ['m', 'n']
     """
     others = named[1]
-    every = [row["usd_per_task"] for _, row in front] + [usd for _, usd, _ in beaten]
+    every = [row["usd_per_task"] for _, row in front] + [usd for _, _, usd, _ in beaten]
     seen = {*(row["model"] for _, row in (*front, *others)), *(model for model, *_ in beaten)}
     marks = _marks([*(one for one in models if one in seen), *sorted(seen.difference(models))])
     ranged = _ranged([*([answer] if answer is not None else []), *(row for _, row in (*others, *named[0], *front))],
@@ -93,7 +97,7 @@ def ways_figure(
 
 
 def _labels(
-    front: Sequence[Way], beaten: Sequence[tuple[str, float, float]], answered: tuple[float, Mapping[str, Any] | None],
+    front: Sequence[Way], beaten: Sequence[Beaten], answered: tuple[float, Mapping[str, Any] | None],
     named: tuple[Sequence[Way], Sequence[Way]], axes: tuple[Sequence[float], Sequence[float]],
     ranged: set[tuple[float, float]],
 ) -> list[Spec]:  # fmt: skip
@@ -108,8 +112,8 @@ def _labels(
         labels.mark(x, success["p50"], _LARGE_PX)
         if _place(row) in ranged:
             labels.bar(x, success["p05"], success["p95"])
-    for _, usd, success in beaten:
-        labels.mark(math.log10(usd), success, _PALE_PX)
+    for _, _, usd, success in beaten:
+        labels.mark(math.log10(usd), success["p50"], _PALE_PX)
     labels.line([(axes[0][0], asked), (axes[0][1], asked)])
     labels.line(sorted((x, success["p50"]) for x, success in places[: len(front)]))
     answers = [one for one in front if one[1] == answer]
@@ -160,15 +164,14 @@ def _top(ways: Sequence[Way], asked: float) -> float:
     return min(_TOP, most + _ABOVE)
 
 
-def _beaten(ways: Sequence[tuple[str, float, float]], marks: Mapping[str, tuple[str, str]]) -> Spec:
+def _beaten(ways: Sequence[Beaten], marks: Mapping[str, tuple[str, str]]) -> Spec:
     """Ways that another one beats, each in its model's colour."""
     return {
         "type": "scatter", "mode": "markers", "name": "cheaper and better exists", "showlegend": False,
-        "x": rounded(usd for _, usd, _ in ways), "y": rounded(success for *_, success in ways),
+        "x": rounded(usd for _, _, usd, _ in ways), "y": rounded(success["p50"] for *_, success in ways),
         "marker": {"color": [parts.faint(marks[model][0], _PALE) for model, *_ in ways],
                    "symbol": [marks[model][1] for model, *_ in ways], "size": _PALE_PX},
-        "text": [plain(model.rpartition("/")[2]) for model, *_ in ways],
-        "hovertemplate": "%{text}<br>%{y:.0%} for $%{x:.3~g} a task<extra></extra>",
+        "hovertext": [_hover(name, success) for _, name, _, success in ways], "hovertemplate": _HOVER,
     }  # fmt: skip
 
 
@@ -210,6 +213,21 @@ def _large(ways: Sequence[Way], name: str, mark: Mapping[str, Any], ranged: set[
         "error_y": {"type": "data", "symmetric": False, "thickness": 1.5, "width": 0, "color": mark["color"],
                     "array": rounded(one["p95"] - one["p50"] for one in ends),
                     "arrayminus": rounded(one["p50"] - one["p05"] for one in ends)},
-        "text": [plain(name) for name, _ in ways],
-        "hovertemplate": "%{text}<br>%{y:.0%} for $%{x:.3~g} a task<extra></extra>",
+        "hovertext": [_hover(name, row["success"]) for name, row in ways], "hovertemplate": _HOVER,
     }  # fmt: skip
+
+
+#: What a task costs, below what :func:`_hover` says.
+_HOVER = "%{hovertext}<br>$%{x:.3~g} a task<extra></extra>"
+
+
+def _hover(name: str, success: Mapping[str, Any]) -> str:
+    """A way by its model, its limit of thinking and its answers, then the share of tasks that it solves.
+
+    Examples
+    --------
+    >>> _hover("M, thinking", {"p05": 0.4, "p50": 0.5, "p95": 0.6}).replace(chr(160), " ")
+    '<b>M, thinking</b><br>solves 50 % (40 to 60 %)'
+    """
+    ends = interval_words(success, "fraction").replace(" \u2013 ", " to ")
+    return f"<b>{plain(name)}</b><br>solves {percent(success, 2)}{f' ({ends})' if ends else ''}"

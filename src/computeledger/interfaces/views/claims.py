@@ -158,6 +158,8 @@ def _headline(
     if len(claims) == 1:
         said = ", ".join(one for one in (VERDICT_WORDS[claims[0]["verdict"]][1], _both(claims[0])) if one != _NOTHING)
         return headline_words(f"Claim {claims[0]['id']}", said)
+    if not claims:
+        return f"No number on AI compute {f'with {searched.strip()}' if searched else 'of this kind'} was found"
     n_documents = len({one["document"] for one in claims})
     subject = f"{format_count(len(claims), 'number')} on AI compute{f' with {searched.strip()}' if searched else ''}"
     if len({one["verdict"] for one in claims}) == 1:
@@ -177,7 +179,7 @@ def _counts(counts: Mapping[str, Mapping[str, int]]) -> str:
             one, several = _AFTER.get(kinds[0], (one, several)) if said else (one, several)
             by = f" ({published} by published facts)" if kinds == ("holds",) and 0 < published < n else ""
             said.append(f"{n} {one if n == 1 else several}{by}")
-    return ", ".join(said) or "none of this kind"
+    return ", ".join(said)
 
 
 #: What a verdict is called of one and of several, where others that hold stand before.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ from computeledger.interfaces.views.display_names import benchmark_name, chip_na
 from computeledger.interfaces.views.evidence import think_evidence
 from computeledger.interfaces.working import working_view
 from computeledger.physics.transformer import n_params_total
-from computeledger.questions.answers.think import ThinkAnswer
+from computeledger.questions.answers.think import Priced, ThinkAnswer
 from computeledger.questions.wording import (
     ends_words,
     headline_words,
@@ -46,12 +47,10 @@ def view(answer: ThinkAnswer, working: bool) -> View:
     target, tasks = percent(document["success_fraction"]), benchmark_name(document["benchmark"])
     best, shown = document["cheapest"], document["cheapest"] or document["highest"]
     compared = format_count(document["ways_compared"], "way")
-    solved = percent(shown["success"], _DIGITS)
-    solved = percent(shown["success"], _DIGITS + 1) if best is None and solved == target else solved
     ends = ends_words(shown["success"], "fraction")
-    solved = f"{solved} ({ends})" if ends else solved
+    solved = f"{_solved(document, shown)} ({ends})" if ends else _solved(document, shown)
     if best is None:
-        headline = headline_words(f"No way solves {target} of {tasks}", f"at best {solved}, by {_way(shown)}")
+        headline = _at_best(document, shown, solved)
         context = " ".join((*_nearly(document["front"], shown), _setup(document, shown)))
     else:
         said = f"solves {solved} of {tasks} for {_short(best['usd_per_task'], 'USD')} a task"
@@ -66,7 +65,7 @@ def view(answer: ThinkAnswer, working: bool) -> View:
         title=f"{f'{_way(best)}: ' if best else ''}{target} on {tasks}, {compared} compared",
         headline=headline,
         context=context,
-        tiles=_tiles(shown, document["cheapest_ranges"] or document["highest_ranges"], document["fastest"]),
+        tiles=_tiles(document, shown),
         plots=(_plot(answer, document),),
         tables=tuple(tables),
         working=tuple(working_view(document)) if working else (),
@@ -80,6 +79,23 @@ def view(answer: ThinkAnswer, working: bool) -> View:
         evidence=think_evidence(document),
         main="usd_per_task",
     )
+
+
+def _solved(document: Mapping[str, Any], shown: Mapping[str, Any]) -> str:
+    """The share solved, with a digit more where it would look like the share that it falls short of."""
+    said = percent(shown["success"], _DIGITS)
+    is_short = document["cheapest"] is None and said == percent(document["success_fraction"], _DIGITS)
+    return percent(shown["success"], _DIGITS + 1) if is_short else said
+
+
+def _at_best(document: Mapping[str, Any], best: Mapping[str, Any], solved: str) -> str:
+    """What the best way solves where none solves the wish, with the odds where its range reaches it."""
+    wish, success, tasks = document["success_fraction"], best["success"], benchmark_name(document["benchmark"])
+    if wish > success["p95"]:
+        return headline_words(f"No way solves {percent(wish)} of {tasks}", f"at best {solved}, by {_way(best)}")
+    is_near = wish - success["p50"] < _JUST * (success["p95"] - success["p50"])
+    odds = f"{'About' if is_near else 'Less than'} even odds of {percent(wish)} on {tasks}"
+    return headline_words(odds, f"{_way(best)}, solves {solved} for {_short(best['usd_per_task'], 'USD')} a task")
 
 
 def _compared(answer: ThinkAnswer) -> str:
@@ -119,14 +135,14 @@ def _nearly(front: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> tupl
     return (f"{_way(near)}, solves {less} for {_short(near['usd_per_task'], 'USD')} a task.",)
 
 
-def _tiles(
-    best: Mapping[str, Any], ranges: Mapping[str, Mapping[str, Any]], fast: Mapping[str, Any] | None
-) -> tuple[Tile, ...]:
+def _tiles(document: Mapping[str, Any], best: Mapping[str, Any]) -> tuple[Tile, ...]:
     """What the answer costs, solves, takes and writes."""
+    ranges, fast = document["cheapest_ranges"] or document["highest_ranges"], document["fastest"]
+    solves = _figure("Tasks solved", "success", best["success"]["p50"], best["success"], "fraction")
     takes = _figure("A task takes", "seconds", best["seconds"], ranges.get("seconds"), "s")
     return (
         _figure("A task costs", "usd_per_task", best["usd_per_task"], ranges.get("usd_per_task"), "USD"),
-        _figure("Tasks solved", "success", best["success"]["p50"], best["success"], "fraction"),
+        replace(solves, text=_solved(document, best)),
         replace(takes, band="; ".join(part for part in (takes.band, *_sooner(best, fast)) if part)),
         _figure("Tokens written", "tokens_per_task", best["tokens_per_task"], ranges.get("tokens_per_task"), ""),
     )
@@ -197,7 +213,11 @@ def _published(document: Mapping[str, Any]) -> tuple[str, ...]:
 def _plot(answer: ThinkAnswer, document: Mapping[str, Any]) -> Plot:
     """Success against cost."""
     front = set(answer.front)
-    beaten = [(_name(one.model), one.usd_per_task, one.way.success) for one in answer.options if one not in front]
+    beaten = [
+        (_name(one.model), _way(_fields(one)), one.usd_per_task,
+         {"p05": one.way.low, "p50": one.way.success, "p95": one.way.high})
+        for one in answer.options if one not in front
+    ]  # fmt: skip
     ways = [(_way(row), _named(row)) for row in document["front"]]
     best = document["cheapest"]
     shown = best or document["highest"]
@@ -215,6 +235,13 @@ def _plot(answer: ThinkAnswer, document: Mapping[str, Any]) -> Plot:
     )
     title = f"{benchmark_name(document['benchmark'])}: % solved, by cost"
     return Plot("ways", title, caption, figure, "success", is_wide=True)
+
+
+def _fields(one: Priced) -> dict[str, Any]:
+    """What names a way, as a document has it."""
+    way, limit = one.way, one.way.budget_tokens
+    return {"model": one.model, "selector": one.selector, "kind": way.level.kind, "samples": way.samples,
+            "selection": way.selection, "budget_tokens": None if math.isinf(limit) else limit}  # fmt: skip
 
 
 def _largest_first(answer: ThinkAnswer) -> list[str]:

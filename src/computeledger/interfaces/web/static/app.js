@@ -22,6 +22,7 @@ import { keptScenarios, MOST_COMPARED, read as readScenario, written as writtenS
 import { foldsOnPhone, further, MOST_TILES } from "./folds.js";
 import { keepEven } from "./evening.js";
 import { groupsOf } from "./groups.js";
+import { searching } from "./searching.js";
 import { sharesOf } from "./shares.js";
 import { editionNotice, isOwnHost, sharing, wholeAddress } from "./sharing.js";
 import { rests, tellState, updating } from "./state.js";
@@ -143,7 +144,7 @@ function buttons() {
   for (const group of form.querySelectorAll("fieldset")) group.hidden = !group.querySelector(".control:not([hidden])") || isEmptySlot(group);
   if (byId("add")) { const isFull = !slots.some(isEmptySlot); byId("add").disabled = isFull; byId("full").hidden = !isFull; }
   const preset = byId("preset");
-  for (const one of search?.querySelectorAll("[data-preset]") ?? []) one.setAttribute("aria-pressed", String(same(given.presets[one.dataset.preset])));
+  sought?.tell();
   if (preset) preset.value = Object.keys(given.presets).find((name) => same(given.presets[name])) ?? "";
   if (preset) preset.title = preset.value;
 }
@@ -513,7 +514,7 @@ function typing(name) {
   pause = setTimeout(() => { isTyping = true; followed(); buttons(); ask(); }, REST_MS);
 }
 
-const search = byId("search"), boxesStandIn = search ? [form, search] : [form]; // a page may have a box above its answer
+const search = byId("search"), sought = search && searching(search, given.presets, same), boxesStandIn = search ? [form, search] : [form]; // a page may have a box above its answer
 const onBoxes = (kind, does) => { for (const one of boxesStandIn) one.addEventListener(kind, does); };
 
 onBoxes("input", (event) => {
@@ -546,10 +547,7 @@ onBoxes("change", (event) => {
   if (event.target.closest(".control")) settled(event.target);
 });
 form.addEventListener("submit", (event) => { event.preventDefault(); settle(); });
-search?.addEventListener("click", (event) => {
-  const chosen = given.presets[event.target.dataset.preset];
-  if (chosen) { fillBoxes(new URLSearchParams(chosen)); settle(); }
-});
+search?.addEventListener("click", ({ target }) => { const chosen = sought.chosen(target); if (chosen) { fillBoxes(new URLSearchParams(chosen)); settle(); } });
 onBoxes("keydown", (event) => { if (event.key === "Enter" && event.target.type === "text") { event.preventDefault(); settled(event.target); } });
 window.addEventListener("popstate", (event) => { if (sheet.takes(event.state, depth)) return; depth = event.state?.depth ?? 0; fromAddress(); ask(true); });
 byId("undo").addEventListener("click", () => { if (isAhead()) { fromAddress(); ask(true); } else { sheet.walk(); history.back(); } });

@@ -41,6 +41,37 @@ function leading(figure) {
   const said = (one) => one.hovertext.map((text, i) => `${text}${leads[one.customdata[i]] ? `<br>press ${touches ? "again" : "it"} for its source` : ""}`);
   return { ...figure, data: figure.data.map((one) => one.customdata && one.hovertext ? { ...one, hovertext: said(one) } : one) };
 }
+
+// a label is never wider than its plot: on a narrow screen its lines end at spaces; a figure that is filled in later counts
+// as a word
+const BESIDE_PX = 72, LABEL_FONT = "600 13px Inter, system-ui, sans-serif"; // what the page and the label keep free beside the words
+const ruler = document.createElement("canvas").getContext("2d");
+function wrapped(text) {
+  const most = innerWidth - BESIDE_PX;
+  const width = (words) => ruler.measureText(words.replace(/<[^>]*>/g, "").replace(/%\{[^}]*\}/g, "000000")).width;
+  const lines = (line) => {
+    const done = [""];
+    for (const word of line.split(/ (?![^<]*>)(?![^{]*\})/)) {
+      const longer = done.at(-1) ? `${done.at(-1)} ${word}` : word;
+      if (done.at(-1) && width(longer) > most) done.push(word); else done[done.length - 1] = longer;
+    }
+    return done.join("<br>");
+  };
+  return text.split("<br>").map((line) => (width(line) > most ? lines(line) : line)).join("<br>");
+}
+const each = (texts, how) => (Array.isArray(texts) ? texts.map((one) => (typeof one === "string" ? how(one) : one)) : typeof texts === "string" ? how(texts) : texts);
+function fitting(figure) {
+  if (!narrow.matches) return figure;
+  ruler.font = LABEL_FONT;
+  const data = figure.data.map((one) => {
+    if (one.hoverinfo === "skip" || !(one.hovertemplate || one.hovertext)) return one;
+    const isText = !one.hovertext && one.text && JSON.stringify(one.hovertemplate).includes("%{text}"); // text may be drawn as well: it stays
+    const template = isText ? each(one.hovertemplate, (said) => said.replaceAll("%{text}", "%{hovertext}")) : one.hovertemplate;
+    const said = one.hovertext ?? (isText ? one.text : undefined);
+    return { ...one, ...(template && { hovertemplate: each(template, wrapped) }), ...(said && { hovertext: each(said, wrapped) }) };
+  });
+  return { ...figure, data };
+}
 function follow(canvas, { customdata, curveNumber, pointIndex }) {
   const address = typeof customdata === "number" ? canvas.figure.layout.meta?.leads?.[customdata] : customdata, mark = `${curveNumber} ${pointIndex}`;
   const isNamed = !touches || canvas.tapped === mark; // a first tap only shows the name
@@ -51,7 +82,7 @@ function follow(canvas, { customdata, curveNumber, pointIndex }) {
 }
 
 export function want(canvas, given) {
-  const figure = leading(roomy(given));
+  const figure = fitting(leading(roomy(given)));
   const asked = JSON.stringify(figure);
   if (canvas.asked === asked) return; // as it is drawn, or waits to be
   canvas.asked = asked;
@@ -122,8 +153,12 @@ export function paintNow(canvas, sized = {}, look = theme()) {
   if (!canvas.leads) {
     canvas.leads = true;
     canvas.on("plotly_click", ({ points: [point] }) => follow(canvas, point));
+    if (touches) canvas.addEventListener("mouseout", (event) => event.stopPropagation(), true); // no finger leaves: a label stays
   }
 }
+
+// a tap elsewhere puts a label away
+if (touches) addEventListener("click", ({ target }) => { for (const one of canvases()) if (one.figure && !one.contains(target)) window.Plotly.Fx.unhover(one); });
 
 export const paintIfWaiting = (canvas) => { if (waiting.has(canvas)) paintNow(canvas); };
 
