@@ -177,7 +177,9 @@ def test_a_route_begins_with_models_as_measured_and_any_two_of_them_can_be_chose
     )
     context = view["context"].replace("\u00a0", " ")
     near = "the same with DeepSeek V4 Pro once: $8.90, 96.3 % completed"
-    assert context.startswith(f"With example costs cheaper than the next ({near}) with a chance of ")
+    assert context.startswith(
+        f"$60 for a person and $60 for a failure are examples. Cheaper than the next ({near}) with a chance of "
+    )
     task = tomllib.loads(view["plan"])
     for slot, model in zip(("small", "large"), task["model"], strict=True):
         one = measured_models()[model["name"]]

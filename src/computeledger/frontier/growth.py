@@ -288,6 +288,31 @@ class Scenario:
     hbm_price: float | None = None
 
 
+#: Scenarios whose ids are no words.
+_SCENARIOS = {"flat-funding": "flat funding", "one-more-doubling": "one more doubling"}
+
+
+def scenario_words(name: str) -> str:
+    """What people call a scenario of growth; the id of another one.
+
+    Parameters
+    ----------
+    name : str
+        Of a scenario that ships, or of one's own.
+
+    Returns
+    -------
+    str
+        Its name in words.
+
+    Examples
+    --------
+    >>> scenario_words("one-more-doubling"), scenario_words("power-limited")
+    ('one more doubling', 'power-limited')
+    """
+    return _SCENARIOS.get(name, name)
+
+
 @functools.cache
 def shipped_scenarios() -> Mapping[str, Scenario]:
     """The scenarios that ship.

@@ -6,17 +6,21 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from computeledger.arrays import Num
+from computeledger.arrays import Num, Uncertain, sample
 from computeledger.economics.hosting.cost import OwnedGpu
 from computeledger.facts.load import load_accelerator, load_system
+from computeledger.facts.reliability import interruptions_per_gpu_s
 from computeledger.frontier.abilities import MIXTURE, Trainable
 from computeledger.frontier.decoding import REFERENCE_MODEL, ROLLOUT_TOKENS
 from computeledger.frontier.fits import Fit
 from computeledger.frontier.forecast import Reached
 from computeledger.frontier.growth import Growth
 from computeledger.frontier.sites import SiteRow
+from computeledger.frontier.steps import RunStep
 from computeledger.frontier.systems import REFERENCE, Generation, TrainingSystem
 from computeledger.frontier.text import text_facts
+from computeledger.physics.goodput import ASSUMED_STOPS
+from computeledger.units import DAY_S, MONTH_S, YEAR_S
 from computeledger.workloads.result import Figure, Term, fact_term
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S
 
@@ -24,6 +28,16 @@ _PER = {"chip": "chip TDP", "it": "IT power per chip", "facility": "facility pow
         "capex": "capital per chip", "rent": "hours of a year", "chips": "1"}  # fmt: skip
 #: Where the record of training runs and of sites comes from.
 _RECORDS = {"FLOP": "epoch-frontier-models", "W": "epoch-data-centers"}
+#: Points that show an input with its range.
+_N_SHOWN = 4096
+#: What a stop costs, in words, with its unit and how many of its own that has.
+_STOP_WORDS = {
+    "restart_s": ("restart after a failure", 1.0, "s"),
+    "write_s": ("until a checkpoint is usable", 1.0, "s"),
+    "pause_s": ("pause for a checkpoint", 1.0, "s"),
+    "planned_stops_per_s": ("planned stops a day", DAY_S, ""),
+    "straggler_fraction": ("slow hosts add", 1.0, "fraction"),
+}
 
 
 def system_figures(system: TrainingSystem) -> tuple[Figure, ...]:
@@ -131,6 +145,78 @@ def _run(name: str, run: Trainable, of: tuple[TrainingSystem, float, Num], step_
     return tuple(out)
 
 
+def length_figures(
+    name: str, run: Trainable, step: RunStep, asked_s: float, per_gpu_year: Uncertain | None = None
+) -> tuple[Figure, ...]:
+    """Show what the months of a run are made of: those asked, those of its steps beyond, those that failures take.
+
+    References
+    ----------
+    kokolis-2025.
+
+    Examples
+    --------
+    >>> from computeledger.frontier.abilities import trains
+    >>> from computeledger.frontier.steps import run_steps
+    >>> from computeledger.frontier.systems import described_system
+    >>> from computeledger.units import MONTH_S
+    >>> system = described_system("2048 chips of h100-sxm5-80gb")
+    >>> run = trains(system, 4 * MONTH_S)["dense"]
+    >>> found = length_figures("dense", run, run_steps(run, system.generations)[1], 4 * MONTH_S)
+    >>> found[-1].name, found[-1].formula, round(sum(float(term.value) for term in found[-1].terms[:3]), 2)
+    ('dense.calendar_months', 'asked + slower steps + failures', 3.63)
+    """
+    if step.problem:
+        return ()
+    asked = Term("months asked", asked_s / MONTH_S, "months", "plan", "as asked")
+    busy, whole = step.busy_s / MONTH_S, step.calendar_s / MONTH_S
+    pace_is = "slower" if busy * MONTH_S >= asked_s else "faster"
+    beyond = Term(f"months for {pace_is} steps", busy - asked_s / MONTH_S, "months")
+    lost = Term("months for failures", whole - busy, "months")
+    ends = "rates of failures and what a stop costs as they range, steps as measured ones differ from predicted"
+    between = tuple(
+        Term(said, value / MONTH_S, "months", "figure", ends)
+        for said, value in (("least, 90 %", step.calendar_low_s), ("most, 90 %", step.calendar_high_s))
+        if np.isfinite(value)
+    )
+    useful = Term("useful share of the time", step.busy_s / step.calendar_s, "fraction")
+    pace = (
+        Term("tokens of the run", run.tokens, "tokens"),
+        Term("tokens of a step", step.batch_tokens, "tokens", "figure", "the critical batch, in whole sequences"),
+        Term("time of a step", step.step_s, "s"),
+        Term("its share of bf16 peak", step.mfu_fraction, "fraction", "figure", "operation model of pretraining"),
+    )
+    return (
+        Figure(f"{name}.slower_months", beyond.value, "months", "tokens of the run / of a step x its time - asked",
+               (*pace, asked)),
+        Figure(f"{name}.useful_fraction", useful.value, "fraction",
+               "1 - stragglers - pauses - lost work - restarts - planned stops, at the medians of the inputs",
+               _stops(step, per_gpu_year)),
+        Figure(f"{name}.failure_months", lost.value, "months", "months of steps / useful share - months of steps",
+               (Term("months of steps", busy, "months", "figure", f"asked, and those for {pace_is} steps"), useful)),
+        Figure(f"{name}.calendar_months", whole, "months", f"asked + {pace_is} steps + failures",
+               (asked, beyond, lost, *between)),
+    )  # fmt: skip
+
+
+def _stops(step: RunStep, per_gpu_year: Uncertain | None) -> tuple[Term, ...]:
+    """How often a job stops, and what a stop costs."""
+    rate = sample({"rate": interruptions_per_gpu_s(per_gpu_year)}, _N_SHOWN)["rate"] * YEAR_S
+    known = ("fact", "published runs, from the lowest to the highest")
+    costs = tuple(
+        Term(said, sample({name: value}, _N_SHOWN)[name] * per, unit, "assumption", why)
+        for name, (said, per, unit) in _STOP_WORDS.items()
+        for value, why in (ASSUMED_STOPS[name],)
+    )
+    gpus = float(sum(one.n_gpus for one in step.parts))
+    return (
+        Term("failures per GPU and year", rate, "", *(known if per_gpu_year is None else ("plan", "as asked"))),
+        Term("GPUs", gpus, "count", "figure", "that the layout uses"),
+        Term("time between failures", step.mean_time_between_failures_s, "s", "figure", "1 / (GPUs x rate)"),
+        *costs,
+    )
+
+
 def served_figures(sampled_tokens_per_s: Num, output_tokens_per_s: Num, fit: Fit) -> tuple[Figure, ...]:
     """Show where the tokens that a system samples and serves come from.
 
@@ -197,11 +283,12 @@ def growth_figures(fits: Mapping[str, Growth]) -> tuple[Figure, ...]:
     'x'
     """
     formula = "10^slope, least squares of log10 of the records on their dates; interval by Student's t"
+    capital, bought = fits["site_usd"].ratio, fits["h100e_per_usd"].ratio
 
     def source(name: str) -> str:
         return _RECORDS["FLOP" if name == "run_flop" else "W"]
 
-    return tuple(
+    fitted = (
         Figure(f"growth.{one.name}", one.ratio, "x", formula, (
             Term("least, 90 %", one.low, "x"), Term("most, 90 %", one.high, "x"),
             Term("points", float(one.n), "count", "fact", f"{source(one.name)}, {one.first} to {one.last}"),
@@ -209,6 +296,9 @@ def growth_figures(fits: Mapping[str, Growth]) -> tuple[Figure, ...]:
         ))
         for one in fits.values()
     )  # fmt: skip
+    parts = (Term("capital of the largest site", capital, "x"), Term("H100-equivalents per dollar", bought, "x"))
+    both = "growth of capital x growth of H100-equivalents per dollar"
+    return (*fitted, Figure("growth.system", capital * bought, "x", both, parts))
 
 
 def site_figures(rows: Sequence[SiteRow], within: tuple[int, int]) -> tuple[Figure, ...]:

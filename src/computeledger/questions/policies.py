@@ -59,7 +59,7 @@ def _completed(row: Mapping[str, Any]) -> str:
 
 
 def _alternative(document: Mapping[str, Any]) -> str:
-    """What the next cheapest policy costs and completes, and the chance that it costs more.
+    r"""What the next cheapest policy costs and completes, and the chance that it costs more.
 
     It is the cheapest one of other models where that may well be cheaper than the answer.
 
@@ -69,8 +69,9 @@ def _alternative(document: Mapping[str, Any]) -> str:
     >>> near = {"policy": "a x2 checked -> b x1 checked", "success_fraction": 0.96}
     >>> near |= {"usd_per_completed_task": 8.9, "chance_dearer_fraction": 0.97}
     >>> found = {"best": best, "options": [best, near], "runner_up": near}
-    >>> _alternative(found).replace(chr(160), " ")
-    'Cheaper than the next (the same with b once: $8.90, 96 % completed) with a chance of 97 %.'
+    >>> print(_alternative(found).replace(chr(160), " ").replace(": both", ":\nboth"))
+    Cheaper than the next (the same with b once: $8.90, 96 % completed) with a chance of 97 %:
+    both rise and fall with the same models and tasks.
     >>> found["alternative"] = {"policy": "c", "usd_per_completed_task": 9.0, "chance_dearer_fraction": 0.6}
     >>> _alternative(found).replace(chr(160), " ")
     'Within noise of c alone ($9): cheaper with a chance of 60 %.'
@@ -88,8 +89,14 @@ def _alternative(document: Mapping[str, Any]) -> str:
     if sure > _CERTAIN:
         return f"Surely cheaper than the next ({usd})."
     if sure > _LIKELY:
-        return f"Cheaper than the next ({name}: {costs}) {chance}."
+        return f"Cheaper than the next ({name}: {costs}) {chance}: {_together(near['policy'], document)}."
     return f"Within noise of {name} ({costs}): cheaper {chance}."
+
+
+def _together(policy: str, document: Mapping[str, Any]) -> str:
+    """Why the order of two policies is surer than their ranges look."""
+    shared = "models and tasks" if chain(policy) == chain(document["best"]["policy"]) else "tasks"
+    return f"both rise and fall with the same {shared}"
 
 
 def _beside(policy: str, document: Mapping[str, Any]) -> str:

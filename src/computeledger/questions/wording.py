@@ -84,7 +84,7 @@ def show(value: float, unit: str, digits: int = DIGITS) -> str:
         return _long_time(value, digits)
     if unit == "days" and value >= KILO:
         return _long_time(value * DAY_S, digits)
-    if unit in ("days", "years", "x", "bits", "samples"):
+    if unit in ("days", "months", "years", "x", "bits", "samples"):
         return f"{format_si(value, digits=digits)} {unit}"
     return format_si(value, "" if unit == "GPU-hours" else unit, digits)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from computeledger.frontier.growth import scenario_words
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import SERIES, Spec, rounded
 from computeledger.questions.wording import point, show
@@ -86,12 +87,12 @@ def chances_figure(rows: Sequence[Mapping[str, Any]], chosen: str) -> Spec:
     least = [min(row["probability_by_year"][place]["probability"] for row in rows) for place in range(len(ends))]
     shown = next((place + 1 for place, chance in enumerate(least) if chance > _SURE), len(ends))
     data: list[Spec] = [
-        {"type": "scatter", "mode": "lines+markers", "name": row["scenario"], "x": ends[:shown],
+        {"type": "scatter", "mode": "lines+markers", "name": scenario_words(row["scenario"]), "x": ends[:shown],
          "y": rounded(one["probability"] for one in row["probability_by_year"][:shown]),
          "line": {"color": SERIES[place % len(SERIES)], "width": 3.5 if row["scenario"] == chosen else 1.5,
                   "dash": "solid" if place < len(SERIES) else "dot"},
          "marker": {"symbol": parts.MARKS[place % len(parts.MARKS)], "size": 7},
-         "hovertemplate": f"{parts.plain(row['scenario'])}, by %{{x}}: %{{y:.0%}}<extra></extra>"}
+         "hovertemplate": f"{parts.plain(scenario_words(row['scenario']))}, by %{{x}}: %{{y:.0%}}<extra></extra>"}
         for place, row in enumerate(rows)
     ]  # fmt: skip
     return _framed(data, {"type": "date"}, {"tickformat": ".0%", "range": [-0.03, 1.03]})
@@ -167,10 +168,10 @@ def scenarios_figure(document: Mapping[str, Any]) -> Spec:
     rows = document["scenarios"]
     data: list[Spec] = [
         {"type": "scatter", "mode": "lines+markers", "x": list(range(len(row["compute_ratio_by_year"]))),
-         "y": rounded(row["compute_ratio_by_year"]), "name": row["scenario"],
+         "y": rounded(row["compute_ratio_by_year"]), "name": scenario_words(row["scenario"]),
          "line": {"color": SERIES[place % len(SERIES)], "dash": "solid" if place < len(SERIES) else "dot"},
          "marker": {"symbol": parts.MARKS[place % len(parts.MARKS)], "size": 8},
-         "hovertemplate": f"{row['scenario']}, +%{{x}} years: %{{y:.3~s}}x<extra></extra>"}
+         "hovertemplate": f"{parts.plain(scenario_words(row['scenario']))}, +%{{x}} years: %{{y:.3~s}}x<extra></extra>"}
         for place, row in enumerate(rows)
     ]  # fmt: skip
     every = [value for row in rows for value in row["compute_ratio_by_year"]]

@@ -202,7 +202,9 @@ def _labels(
         text = f"{_broken(policy_in_short(row['policy'], is_person))}<br>{words(row[_COST], 'USD', 2)}"
         low = 100 * point(row["interval"]["success_fraction"], "p05")  # a name stands at the end of its interval
         is_needed = row is best or row["single"] or row["policy"] == PERSON
-        labels.name(text, math.log10(row[_COST]), round(low, 2), size_px=9, is_needed=is_needed)
+        place = math.log10(row[_COST]), round(low, 2)
+        if not labels.name(text, *place, size_px=9, is_needed=is_needed) and row is best:  # no room for all of it
+            labels.name(f"the answer<br>{words(row[_COST], 'USD', 2)}", *place, size_px=9, is_needed=True)
     return [_with_bold_end(note) for note in labels.notes]
 
 
@@ -219,11 +221,16 @@ def _short(policy: str, is_person: bool) -> str:
 
 #: Letters of a policy's name from which on it takes two lines beside its point.
 _LONG = 24
+#: Letters from which on its second line is parted again.
+_LONGEST = 32
 
 
 def _broken(name: str) -> str:
-    """A name in two lines where it is long, the second the longer one."""
-    return name.replace(", ", ",<br>", 1) if len(name) > _LONG else name
+    """A name in two lines where it is long, the second the longer one; in three where that would be too long."""
+    first, mark, rest = name.partition(", ")
+    if len(name) <= _LONG or not mark:
+        return name
+    return f"{first},<br>{rest.replace(', ', ',<br>') if len(rest) > _LONGEST else rest}"
 
 
 #: Height of a policy's row and of the axis above [px]; where its words and its bar stand in the row.

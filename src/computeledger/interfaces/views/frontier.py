@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from computeledger.frontier.conditional import TREND
+from computeledger.frontier.growth import scenario_words
 from computeledger.interfaces.plots import frontier as plots
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_table
 from computeledger.interfaces.views.frontier_systems import RUN_NAMES, fits_table, system_tables, systems_view
@@ -93,7 +94,7 @@ def _reached(document: Document, target: str) -> str:
         )
     growth = "the trend of the largest runs reaches it on"
     if document["scenario"] != TREND:
-        growth = f"with {document['scenario']} growth the largest run reaches it on"
+        growth = f"in the scenario \u201c{scenario_words(document['scenario'])}\u201d the largest run reaches it on"
     return headline_words(subject, f"{growth} {date['p50']} (90\u00a0%: {date['p05']} to {date['p95']})")
 
 
@@ -145,14 +146,15 @@ def _capital_tiles(document: Document) -> tuple[Tile, ...]:
 def _slices(document: Document) -> Table:
     """The forecast on condition of each scenario."""
     by = document.get("probability_by")
-    rows = []
+    rows: list[list[str | Cell]] = []
     for one in document["scenarios"]:
         chance = [percent(one["probability"])] if by else []
         date, then = one["date"], one["needs_then"]
         taken = ["", ""] if then is None else [
             figure_words(then["capex_usd"], "USD"), figure_words(then["facility_w"], "W")
         ]  # fmt: skip
-        rows.append([one["scenario"], *chance, Cell(date["p50"], below=f"{date['p05']} \u2013 {date['p95']}"), *taken])
+        when = Cell(date["p50"], below=f"{date['p05']} \u2013 {date['p95']}")
+        rows.append([scenario_words(one["scenario"]), *chance, when, *taken])
     columns = (
         "scenario",
         *((f"by {by['date']} #",) if by else ()),

@@ -27,7 +27,7 @@ from computeledger.interfaces.views.frontier_words import (
     system_sentence,
 )
 from computeledger.questions.wording import figure_words, interval_words, percent, point, short_model, show, span, words
-from computeledger.units import format_si
+from computeledger.units import MONTH_S, format_si
 
 Document = Mapping[str, Any]
 #: A share below this is printed as less than it.
@@ -219,14 +219,22 @@ def _system_tiles(document: Document) -> tuple[Tile, ...]:
     if not row["problem"]:
         calendar = step_months(row)[1]
         told = f"{words(float(calendar), '', 2)}\u00a0months" if calendar[:1].isdigit() else calendar
-        tiles.append(Tile("Time, dense model", told, _time_band(row, months_made_of(trains)), key="dense.step_s"))
+        tiles.append(
+            Tile(
+                "Time, dense model",
+                told,
+                _time_band(row, months_made_of(trains)),
+                row["calendar_s"] / MONTH_S,
+                "dense.calendar_months",
+            )
+        )
     capital = document["capex_usd"]
     return (
         *tiles,
         Tile("Chips", figure_words(document["chips"], ""), chips, key="chips"),
         with_interval(Tile("Capital to build it", "", key="capex_usd"), capital, "USD"),
         *_experts_tile(trains["moe"]),
-    )
+    )  # fmt: skip
 
 
 def _time_band(row: Document, said: str) -> str:
@@ -242,7 +250,10 @@ def _experts_tile(run: Document) -> list[Tile]:
     calendar = step_months(row)[1]
     told = f"{words(float(calendar), '', 2)}\u00a0months" if calendar[:1].isdigit() else calendar
     size = figure_words(run["n_params_total"], "")
-    return [Tile("Time, mixture of experts", told, _time_band(row, f"{size} parameters"), key="moe.step_s")]
+    months = row["calendar_s"] / MONTH_S
+    return [
+        Tile("Time, mixture of experts", told, _time_band(row, f"{size} parameters"), months, "moe.calendar_months")
+    ]
 
 
 _USES = ("model", "chip", "served by all chips #", "a token in #", "RL in one scale-up domain", "rollouts there #",

@@ -153,7 +153,7 @@ def system_sentence(document: Document) -> str:
         return f"It trains {model}. No way to run its steps was found: {row['problem']}"
     if step_months(row)[1] == HARDLY:
         return _stopped_run(run, row, model)
-    return f"It trains {model}{_or_experts(mixture)}. {_planned(document, row)}"
+    return f"{_planned(document, row)}. It trains {model}{_or_experts(mixture)}"
 
 
 def _stopped_run(run: Document, row: Document, model: str) -> str:
@@ -205,19 +205,20 @@ def _planned(document: Document, row: Document) -> str:
         return "Failures included, it ends in time"
     expect = f"You ask for {months:.3g} months; expect {words(calendar, '', 2)}"
     if calendar - busy > busy - months:
-        return f"{stops[:1].upper()}{stops[1:]}{_at_rate(document)}"
+        return _at_rate(document, f"{stops[:1].upper()}{stops[1:]}")
     slower = f"steps reach {words(row['mfu_fraction'], 'fraction', 2)} of the chips' peak"
     return f"{expect}: {slower}, and {stops}"
 
 
-def _at_rate(document: Document) -> str:
-    """The rate of failures behind a run's months, and over which rates their range goes."""
+def _at_rate(document: Document, stops: str) -> str:
+    """Over which rates of failures a run's months range; where there is one rate, how often failures stop it."""
     rate = document.get("assumptions", {}).get("interruptions_per_gpu_year")
     if rate is None:
-        return ""
+        return stops
     low, middle, high = (words(rate[name], "", 2) for name in ("low", "median", "high"))
-    within = f"; the range is for {low} to {high}" if rate["low"] < rate["high"] else ""
-    return f" ({middle} per GPU and year{within})"
+    if rate["low"] == rate["high"]:
+        return f"{stops} ({middle} per GPU and year)"
+    return f"The range is for {low} to {high} failures per GPU and year (median {middle})"
 
 
 def _every(time_s: float) -> str:

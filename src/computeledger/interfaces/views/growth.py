@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.frontier.growth import GROWTH_WORDS
+from computeledger.frontier.growth import GROWTH_WORDS, scenario_words
 from computeledger.frontier.trends import year_of
 from computeledger.interfaces.plots import frontier as plots
 from computeledger.interfaces.view import Plot, Table, Tile, View
@@ -23,35 +23,44 @@ def heading(text: str) -> str:
 
 def assumed_table(scenarios: list[Document], key: str) -> Table:
     """What each scenario assumes, in its own words; the key of the figure that it bears on."""
-    rows = [[one["scenario"], one["note"]] for one in scenarios]
+    rows = [[scenario_words(one["scenario"]), one["note"]] for one in scenarios]
     return Table("What the scenarios assume", ("scenario", "assumes"), rows, key, is_detail=True)
 
 
 def growth_view(document: Document) -> View:
     """Growth a year with its intervals, and the years ahead by scenario."""
     rows = document["growth"]
+    trend, flat = document["trend_ratio_per_year"], document["flat_ratio_per_year"]
+    system = Tile(
+        "Compute of the largest system",
+        f"{trend:.2f}x",
+        f"{flat:.2f}x a year if funding stays flat",
+        trend,
+        "growth.system",
+    )
+    fitted = {one["name"]: one for one in rows}
     tiles = tuple(
-        Tile(heading(GROWTH_WORDS[one["name"]][0]), f"{one['ratio']:.2f}x",
-             f"{one['low']:.2f}x to {one['high']:.2f}x a year", key=f"growth.{one['name']}")
-        for one in rows
-        if one["name"] in ("run_flop", "site_w", "site_usd", "h100e_per_usd")
+        Tile(heading(GROWTH_WORDS[name][0]), f"{fitted[name]['ratio']:.2f}x",
+             f"{fitted[name]['low']:.2f}x to {fitted[name]['high']:.2f}x a year", key=f"growth.{name}")
+        for name in ("site_usd", "h100e_per_usd", "run_flop", "site_w")
+        if name in fitted
     )  # fmt: skip
     figures = [
-        Plot(one["name"], heading(GROWTH_WORDS[one["name"]][0]), f"{one['n']:,} points, {one['first']} to "
+        Plot("scenarios", "Scenarios", "Compute of the largest system over today's.",
+             plots.scenarios_figure(document), "growth.system"),
+        *(Plot(one["name"], heading(GROWTH_WORDS[one["name"]][0]), f"{one['n']:,} points, {one['first']} to "
              f"{one['last']}.", plots.growth_figure(document, one["name"], GROWTH_WORDS[one["name"]][1]),
              f"growth.{one['name']}")
-        for one in rows
+        for one in rows),
     ]  # fmt: skip
-    figures.append(Plot("scenarios", "Scenarios", "Compute of the largest system over today's.",
-                        plots.scenarios_figure(document), "growth.run_flop"))  # fmt: skip
     share = document["hbm_capex_fraction"]
     cost, margin = (percent(share[name]) for name in ("at_cost_fraction", "with_margin_fraction"))
     return View(
         title="Growth of compute, power and capital",
         headline=_flat_words(document),
         context=_slower_words(document),
-        tiles=tiles,
-        main="growth.run_flop",
+        tiles=(system, *tiles),
+        main="growth.system",
         plots=tuple(figures),
         tables=(
             _fits(rows),
@@ -79,13 +88,17 @@ def _ahead_words(document: Document) -> tuple[str, ...]:
 def _flat_words(document: Document) -> str:
     """Growth under flat funding against the trend's, as the table of scenarios has both."""
     trend, flat = document["trend_ratio_per_year"], document["flat_ratio_per_year"]
-    return headline_words("Compute if funding stays flat", f"grows {flat:.3g}x a year instead of {trend:.3g}x")
+    said = f"grows {trend:.3g}x a year on the trend, {flat:.3g}x if funding stays flat"
+    return headline_words("Compute of the largest system", said)
 
 
 def _slower_words(document: Document) -> str:
     """How much longer compute takes under flat funding to grow as much."""
     slower = document["flat_funding_slowdown"]
-    return f"It takes {slower:.1f} times as long to grow as much." if math.isfinite(slower) else "It does not grow."
+    said = f"takes {slower:.1f} times as long to grow as much" if math.isfinite(slower) else "does not grow"
+    run = next((one["ratio"] for one in document["growth"] if one["name"] == "run_flop"), 0.0)
+    runs = f" Training runs have grown faster, {run:.2f}x." if run > document["trend_ratio_per_year"] else ""
+    return f"With flat funding it {said}.{runs}"
 
 
 def _fits(rows: list[Document]) -> Table:
@@ -105,11 +118,15 @@ def _years(n: int) -> tuple[str, ...]:
 def _scenarios(rows: list[Document]) -> Table:
     years = range(len(rows[0]["compute_ratio_by_year"]))
     cells = [
-        [one["scenario"], *(f"{x:.3g}x" for x in one["compute_ratio_by_year"]), one["binds_by_year"][-1]]
+        [
+            scenario_words(one["scenario"]),
+            *(f"{x:.3g}x" for x in one["compute_ratio_by_year"]),
+            one["binds_by_year"][-1],
+        ]
         for one in rows
     ]
     columns = ("scenario", *_years(len(years)), "binds last")
-    return Table("Compute of the largest system over today's, years from now", columns, cells, "growth.run_flop")
+    return Table("Compute of the largest system over today's, years from now", columns, cells, "growth.system")
 
 
 _TAKEN = (("usd_by_year", "Capital of the largest system, years from now", "USD"),
@@ -121,7 +138,10 @@ def _taken(document: Document) -> list[Table]:
     today, out = document["largest_system"], []
     note = f"today: {today['site']}, {today['date']}; chips in packages of {today['accelerator_id']} at a steady price"
     for key, title, unit in _TAKEN:
-        rows = [[one["scenario"], *(words(value, unit) for value in one[key])] for one in document["scenarios"]]
+        rows = [
+            [scenario_words(one["scenario"]), *(words(value, unit) for value in one[key])]
+            for one in document["scenarios"]
+        ]
         columns = ("scenario", *_years(len(rows[0]) - 1))
         out.append(Table(title, columns, rows, "growth.run_flop", note if unit == "" else "", is_detail=True))
     return out
@@ -130,10 +150,15 @@ def _taken(document: Document) -> list[Table]:
 def _supply(document: Document) -> Table:
     """What the chips of the last year are made of, beside what is made."""
     cells = [
-        [one["scenario"], format_si(one["n_cowos_wafers_by_year"][-1]), percent(one["cowos_year_fraction_by_year"][-1]),
-         words(one["hbm_bytes_by_year"][-1], "B"), percent(one["hbm_year_fraction_by_year"][-1])]
+        [
+            scenario_words(one["scenario"]),
+            format_si(one["n_cowos_wafers_by_year"][-1]),
+            percent(one["cowos_year_fraction_by_year"][-1]),
+            words(one["hbm_bytes_by_year"][-1], "B"),
+            percent(one["hbm_year_fraction_by_year"][-1]),
+        ]
         for one in document["scenarios"]
-    ]  # fmt: skip
+    ]
     facts = document["supply"]
     wafers, least, memory = (facts[name]["value"] for name in (
         "n_cowos_wafers_per_month_2026", "n_cowos_wafers_per_month_2025", "hbm_bytes_2026"))  # fmt: skip

@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import offered_systems
+from computeledger.frontier.growth import scenario_words
 from computeledger.interfaces.glossary import glossary
 from computeledger.interfaces.page import plotly_name, script_json, version
 from computeledger.interfaces.plots import parts as plot_parts
@@ -67,7 +68,7 @@ def page_html(page: Page, pages: Sequence[Page]) -> str:
         plotly=plotly_name(),
         modules=modules_of("app.js"),
         list_of=list_of,
-        name_of=lambda choice: benchmark_name(engine_name(choice)),
+        name_of=lambda choice: scenario_words(benchmark_name(engine_name(choice))),
         ways=ways_on(page),
         readings=readings(page),
     )

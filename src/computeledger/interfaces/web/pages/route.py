@@ -27,13 +27,15 @@ from computeledger.interfaces.view import Cell, Evidence, Table, cited
 from computeledger.interfaces.views import view_of
 from computeledger.interfaces.web.spec import JUDGE, Answer, Control, ControlError, Page, Values, View
 from computeledger.questions.answers.route import answer_case
-from computeledger.questions.wording import percent, words
+from computeledger.questions.wording import listed, percent, words
 from computeledger.sources import load_sources
 
 #: The two models by the first part of the names of their boxes, and who they are at first.
 _MODELS = {"small": "DeepSeek V4 Pro", "large": "Claude Opus 4.8"}
 #: The choice of a model that nobody measured; it goes by the first part of the names of its boxes.
 OWN = "my own numbers"
+#: What a person and a failure cost until a reader says so: an example.
+_EXAMPLE_USD = "60"
 _PER_MODEL = (
     ("success", "Completes", "fraction", 0.01, 0.99),
     ("usd_per_attempt", "One try", "USD", 0.001, 50.0),
@@ -59,6 +61,12 @@ def _of_a_model(model: str, group: str) -> tuple[Control, ...]:
 
 
 _CONTROLS = (
+    Control("fallback.usd", "A person", unit="USD", default=_EXAMPLE_USD, low=0.1, high=500, group="What failing costs",
+            help="Takes over what no model finishes."),
+    Control("fallback.seconds", "Takes", unit="s", default="3600", low=10, high=100000, group="What failing costs"),
+    Control("task.failure_usd", "A task not completed", unit="USD", default=_EXAMPLE_USD, low=0.01, high=500,
+            group="What failing costs", blank="nothing",
+            help="What it costs besides that one is delivered wrong, or given up."),
     *_of_a_model("small", "A model"),
     *_of_a_model("large", "Another model"),
     Control("verifier.usd", "One check", unit="USD", default="0.01", low=0.0001, high=10, group="The check"),
@@ -67,13 +75,8 @@ _CONTROLS = (
             group="The check"),
     Control("verifier.false_reject", "Refuses right ones", unit="fraction", default="0.05", low=0, high=0.5, log=False,
             group="The check"),
-    Control("fallback.usd", "A person", unit="USD", default="60", low=0.1, high=500, group="Otherwise",
-            help="Takes over what no model finishes."),
-    Control("fallback.seconds", "Takes", unit="s", default="3600", low=10, high=100000, group="Otherwise"),
     Control("task.latency_usd_per_hour", "An hour of waiting", unit="USD", default="2", low=0.1, high=500,
             group="Otherwise"),
-    Control("task.failure_usd", "A task not completed", unit="USD", default="60", low=0.01, high=500,
-            group="Otherwise", blank="nothing", help="What it costs besides that one is delivered wrong, or given up."),
     Control("task.min_success", "Must complete", unit="fraction", low=0.05, high=0.99, log=False, group="Otherwise",
             blank="as the best model", help="Share of the tasks; empty: as many as the best single model."),
     Control("task.max_tries", "Tries of a model", default="2", low=1, high=8, whole=True, log=False, group="Otherwise",
@@ -224,15 +227,25 @@ def _view(answer: Answer) -> View:
         context = f"{view.context[:1].lower()}{view.context[1:]}"
         context = f"Invented numbers, until you put in yours: {context}" if is_example else view.context
         return replace(view, context=context, chosen=chosen)
-    failing = answer.document["failure_usd"]
-    context = view.context
-    if is_example:
-        _, _, near = view.context.partition(". ") if failing else ("", "", view.context)
-        context = f"With example costs {near[:1].lower()}{near[1:]}" if near else "Costs are an example."
+    context = _with_examples(view.context, answer)
     facts = tuple((one.model, _measured_words(one)) for one in shown)
     whose = "Measured" if len(shown) == len(models) else f"{shown[0].model}: measured"
     return replace(view, context=context, facts=(*facts, *view.facts), chosen=chosen, evidence=_evidence(whose, shown),
                    grounds=(*_read(shown), *view.grounds))  # fmt: skip
+
+
+def _with_examples(context: str, answer: Answer) -> str:
+    """The context after which of its costs are examples, as long as nobody gave others."""
+    task = tomllib.loads(answer.plan or "")
+    costs = {"a person": task.get("fallback", {}).get("usd"), "a failure": task.get("task", {}).get("failure_usd")}
+    cost = words(float(_EXAMPLE_USD), "USD")
+    said = [f"{cost} for {name}" for name, usd in costs.items() if usd == float(_EXAMPLE_USD)]
+    if not said:
+        return context
+    first, _, near = context.partition(". ")
+    rest = near if "a failure" in said[-1] and " costs " in first else context
+    are = f"{listed(said)} {'are examples' if said[1:] else 'is an example'}"
+    return f"{are}. {rest}".rstrip()
 
 
 def _read(shown: Sequence[MeasuredModel]) -> tuple[str, ...]:
@@ -293,5 +306,5 @@ PAGE = Page(
     "route", "Route", "Which models finish a task most cheaply?", _CONTROLS,
     _answer, _view,
     short="Which model is the cheapest?", section=JUDGE, presets=_EXAMPLES,
-    invites="Pick two models, then put in your own task.", opener="Put in your numbers",
+    invites="Say what a person and a failure cost you, then pick two models.", opener="Put in your numbers",
 )  # fmt: skip

@@ -28,6 +28,7 @@ from computeledger.frontier.steps import SEQUENCE_TOKENS, RunStep, run_model, ru
 from computeledger.frontier.systems import TrainingSystem, described_system, flop_per_month
 from computeledger.frontier.text import text_facts
 from computeledger.frontier.working import (
+    length_figures,
     run_figures,
     served_figures,
     system_figures,
@@ -41,7 +42,7 @@ from computeledger.questions.frontier import (
 )
 from computeledger.questions.grounds import figure_document
 from computeledger.units import MONTH_S, YEAR_S
-from computeledger.workloads.result import quantity
+from computeledger.workloads.result import Figure, quantity
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S
 
 
@@ -83,9 +84,15 @@ class SystemsAnswer(Answer):
             first = next(one for one in self.fits if one.model == REFERENCE_MODEL)
             found["working"] = [figure_document(one) for one in (
                 *system_figures(system), *run_figures(dict(runs), system, (duration, utilization), steps),
+                *(figure for name, run in runs.items() for figure in self._length(name, run, duration)),
                 *served_figures(sampled, sold, first),
             )]  # fmt: skip
         return found
+
+    def _length(self, name: str, run: Trainable, asked_s: float) -> tuple[Figure, ...]:
+        """The working of a run's months at the median of its critical batch."""
+        step = next(one for one in self.steps[name] if one.batch_over_critical == 1)
+        return length_figures(name, run, step, asked_s, self.question.interruptions_per_gpu_year)
 
 
 def systems(question: SystemsQuestion | None = None, /, **given: Given) -> SystemsAnswer:
