@@ -95,7 +95,11 @@ def _alternative(document: Mapping[str, Any]) -> str:
 
 def _together(policy: str, document: Mapping[str, Any]) -> str:
     """Why the order of two policies is surer than their ranges look."""
-    shared = "models and tasks" if chain(policy) == chain(document["best"]["policy"]) else "tasks"
+    own, other = (
+        {re.sub(r"^best of \d+ | checked$", "", one) for one in chain(text).split(" -> ")}
+        for text in (document["best"]["policy"], policy)
+    )
+    shared = "models and tasks" if own == other else "tasks"
     return f"both rise and fall with the same {shared}"
 
 

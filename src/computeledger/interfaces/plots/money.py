@@ -199,7 +199,7 @@ def _labels(
     labels.line([(reach[0], 100 * least), (reach[1], 100 * least)])
     is_person = any(row["policy"] == PERSON for row in options)
     for row in named:
-        text = f"{_broken(policy_in_short(row['policy'], is_person))}<br>{words(row[_COST], 'USD', 2)}"
+        text = f"{_broken(policy_in_short(row['policy'], is_person), row is best)}<br>{words(row[_COST], 'USD', 2)}"
         low = 100 * point(row["interval"]["success_fraction"], "p05")  # a name stands at the end of its interval
         is_needed = row is best or row["single"] or row["policy"] == PERSON
         place = math.log10(row[_COST]), round(low, 2)
@@ -225,12 +225,12 @@ _LONG = 24
 _LONGEST = 32
 
 
-def _broken(name: str) -> str:
-    """A name in two lines where it is long, the second the longer one; in three where that would be too long."""
+def _broken(name: str, is_answer: bool) -> str:
+    """A name in two lines where it is long; that of the answer, which needs room, in three where the second is."""
     first, mark, rest = name.partition(", ")
     if len(name) <= _LONG or not mark:
         return name
-    return f"{first},<br>{rest.replace(', ', ',<br>') if len(rest) > _LONGEST else rest}"
+    return f"{first},<br>{rest.replace(', ', ',<br>') if is_answer and len(rest) > _LONGEST else rest}"
 
 
 #: Height of a policy's row and of the axis above [px]; where its words and its bar stand in the row.
