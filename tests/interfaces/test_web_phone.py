@@ -104,3 +104,22 @@ def test_a_tap_on_a_mark_opens_a_label_that_stays_and_lies_inside_its_plot(
     page.locator("#headline").tap()
     page.wait_for_selector(".hovertext", state="detached")
     context.close()
+
+
+def test_the_first_tap_on_a_dot_names_it_and_the_second_opens_its_source(browser: Any, address: str) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    context.set_default_timeout(120_000)
+    page = context.new_page()
+    page.goto(f"{address}/accuracy")
+    mark = page.locator(".canvas").first.locator(".scatterlayer .point").nth(40)
+    mark.wait_for(state="attached")
+    page.evaluate("() => { window.opened = []; window.open = (address) => window.opened.push(address); }")
+    mark.evaluate("one => scrollBy(0, one.getBoundingClientRect().top - 422)")
+    page.wait_for_timeout(300)
+    for opened in (0, 1):
+        box = mark.bounding_box()
+        assert box is not None
+        page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.wait_for_timeout(900)
+        assert page.evaluate("window.opened.length") == opened
+    context.close()

@@ -81,6 +81,13 @@ function follow(canvas, { customdata, curveNumber, pointIndex }) {
   else if (/^https?:\/\//.test(address)) window.open(address, "_blank", "noreferrer");
 }
 
+// a browser tells a tap twice: as a finger, then as a mouse
+const ECHO_MS = 700;
+function isEcho(canvas, event) {
+  if (event?.type === "touchstart") canvas.touched = event.timeStamp;
+  return event?.type === "mousedown" && event.timeStamp - (canvas.touched ?? -Infinity) < ECHO_MS;
+}
+
 export function want(canvas, given) {
   const figure = fitting(leading(roomy(given)));
   const asked = JSON.stringify(figure);
@@ -152,7 +159,7 @@ export function paintNow(canvas, sized = {}, look = theme()) {
   window.Plotly.react(canvas, figure.data, { ...figure.layout, ...sized, template: given.templates[look] }, config);
   if (!canvas.leads) {
     canvas.leads = true;
-    canvas.on("plotly_click", ({ points: [point] }) => follow(canvas, point));
+    canvas.on("plotly_click", ({ points: [point], event }) => { if (!isEcho(canvas, event)) follow(canvas, point); });
     if (touches) canvas.addEventListener("mouseout", (event) => event.stopPropagation(), true); // no finger leaves: a label stays
   }
 }
