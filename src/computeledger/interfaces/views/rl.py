@@ -431,18 +431,21 @@ def _phases(document: Mapping[str, Any]) -> Table:
 
 
 def _beta(document: Mapping[str, Any]) -> Table:
-    """What a sampled token costs by phase, in the unit of scaling laws."""
-    parts = document["beta"]["gpu_time_by_phase"]
+    """What a sampled token costs by phase: beside a pretraining token, and in the unit of scaling laws."""
+    times, parts = (document["beta"][name] for name in ("beside_pretraining_by_phase", "gpu_time_by_phase"))
     shown = [name for name, part in document["phases"].items() if abs(point(part["fraction"])) >= _NOTHING]
-    rows: list[list[str | Cell]] = [[_called(name), quantity_cell(parts[name], "")] for name in shown]
-    rows.append(["all", quantity_cell(document["beta_gpu_time"], "")])
-    times = figure_words(document["gpu_time_beside_pretraining"], "").strip()
+    rows: list[list[str | Cell]] = [
+        [_called(name), quantity_cell(times[name], ""), quantity_cell(parts[name], "")] for name in shown
+    ]
+    both = [quantity_cell(document[name], "") for name in ("gpu_time_beside_pretraining", "beta_gpu_time")]
+    rows.append(["all", *both])
     note = (
-        "Beta in GPU-time: what a sampled token costs where a pretraining token, at its share of the peak, costs 6 "
-        f"(FLOP per parameter). All of it over 6 is the {times} times of a pretraining token above."
+        "GPU-time of a sampled token over that of a pretraining token; beta, the unit of scaling laws, is six times as "
+        "much, since a pretraining token takes 6 FLOP per parameter."
     )
-    title = "What a sampled token costs, by phase"
-    return Table(title, ("phase", "beta #"), rows, "beta_gpu_time", note, is_detail=True)
+    columns = ("phase", "pretraining tokens #", "beta #")
+    return Table("What a sampled token costs, by phase", columns, rows, "gpu_time_beside_pretraining", note,
+                 is_detail=True)  # fmt: skip
 
 
 def _logged(document: Mapping[str, Any], spans: Mapping[str, Any]) -> str:

@@ -266,8 +266,10 @@ def _undivided(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> st
         advice = f"try a global batch of {near * each:.0f} tokens ({format_count(near, 'sequence')})"
     else:  # a batch is a round number of sequences
         advice = f"try {2 ** int(math.log2(n_gpus)):,} GPUs"
-    held = f"global batch of {sequences * each:.0f} tokens ({format_count(sequences, 'sequence')})"
-    return f"{held}: no layout of {n_gpus:,} GPUs divides it{given}{pieces}; {advice}"
+    batch = f"a global batch of {format_count(sequences, 'sequence')}"
+    if near is None:
+        return f"--gpus {n_gpus}: no layout of them divides {batch}{given}{pieces}; {advice}"
+    return f"{batch[2:]}: no layout of {n_gpus:,} GPUs divides it{given}{pieces}; {advice}"
 
 
 def _nearest_batch(sequences: int, unit: int, sequence_tokens: float) -> int | None:

@@ -85,6 +85,12 @@ class RunCost:
         return self.result.gpu_s_per_token / self.pretraining_gpu_s_per_token
 
     @property
+    def gpu_time_beside_pretraining_by_phase(self) -> dict[str, Num]:
+        """Parts of ``gpu_time_beside_pretraining`` by phase; they add up to it [-]."""
+        whole = self.gpu_time_beside_pretraining
+        return {name: share * whole for name, share in self.phase_fraction.items()}
+
+    @property
     def beta_by_phase(self) -> dict[str, Num]:
         """Parts of ``beta_gpu_time`` by phase; they add up to it [-]."""
         whole = self.beta_gpu_time

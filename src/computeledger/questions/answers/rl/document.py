@@ -57,6 +57,7 @@ def rl_document(run: RunCost) -> dict[str, Any]:
             "kept_ratio": quantity(run.kept_ratio, ""),
             "flop_by_phase": _quantities(run.beta_flop_by_phase),
             "gpu_time_by_phase": _quantities(run.beta_by_phase),
+            "beside_pretraining_by_phase": _quantities(run.gpu_time_beside_pretraining_by_phase),
         },
         "phase_utilization_fraction": _quantities(result.phase_utilization),
         **picked(
