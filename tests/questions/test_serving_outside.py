@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,17 @@ def test_a_sweep_carries_an_anchor_as_serve_does() -> None:
     served, swept = cl.serve(**asked, anchor=anchor), cl.sweep(**asked, anchor=anchor)
     assert swept.best[0].batch == served.batch
     assert swept.to_dict()["anchor"]["interval_after"] == served.to_dict()["anchor"]["interval_after"]
+
+
+def test_the_batch_is_filled_up_to_the_limit() -> None:
+    """A limit a little tighter costs a little more, and the next larger batches of the layout break it."""
+    asked: dict[str, Any] = {"model": "deepseek-v3", "system": "8xh200", "samples": 64}
+    found = [cl.serve(**asked, tpot=f"{limit}ms") for limit in range(40, 51)]
+    costs = [float(one.chosen.usd_per_mtok_output) for one in found]
+    assert all(1 <= tight / loose < 1.09 for tight, loose in itertools.pairwise(costs))
+    for one, limit in zip(found, range(40, 51), strict=True):
+        more = cl.serve(**asked, layout=str(one.layout), batch=math.ceil(1.04 * one.batch))
+        assert one.chosen.tpot_s <= limit / 1000 < more.chosen.tpot_s
 
 
 def test_drafts_of_which_none_is_kept_only_cost() -> None:

@@ -399,8 +399,10 @@ def search_options(
     """
     made_of = (scenario, machine.system, question.engine, question.gpus)
     stated = None if question.batch is None else [min(question.batch, question.max_batch or question.batch)]
+    limits = {"tpot": SLOWEST_TPOT_S, **question.limits} if stated is None and not question.promises else {}
+    most = tuple((f"{name}_s", limit) for name, limit in limits.items())
     with with_remedies(*made_of, has_layout=question.layout is not None):
-        found = search_serving(scenario, layouts, machine, stated)
+        found = search_serving(scenario, layouts, machine, stated, limits=most)
     if found:
         return found
     held = np.ravel(room(scenario, layouts, machine))

@@ -16,7 +16,7 @@ from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.physics.parallelism import Layout, powers_of_two, serving_layouts, stack_layouts
 from computeledger.physics.roofline import Machine
 from computeledger.units import format_count, format_si
-from computeledger.workloads.serving.columns import evaluate_block, serving_blocks
+from computeledger.workloads.serving.columns import Limits, evaluate_block, serving_blocks
 from computeledger.workloads.serving.estimate import (
     ServingScenario,
     estimate_serving,
@@ -102,8 +102,9 @@ def search_serving(
     machine: Machine,
     batches: list[int] | None = None,
     executor: Executor | None = None,
+    limits: Limits = (),
 ) -> list[ServingOption]:
-    """Evaluate every layout at every batch that fits, in one vectorised call.
+    """Evaluate every layout at every batch that fits, in one vectorised call; with limits also at the largest within.
 
     Examples
     --------
@@ -116,7 +117,7 @@ def search_serving(
     [('tp1', 1), ('tp1', 64), ('tp2', 1), ('tp2', 64)]
     """
     options: list[ServingOption] = []
-    cut = list(serving_blocks(scenario, layouts, machine, batches))
+    cut = list(serving_blocks(scenario, layouts, machine, batches, limits))
     if not cut:
         raise _does_not_fit(scenario, (int(one.n_gpus) for one in layouts), machine)
     for block, columns in zip(cut, sweep(evaluate_block, cut, executor), strict=True):

@@ -11,7 +11,7 @@ import numpy as np
 from computeledger.errors import InputError
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
-from computeledger.workloads.serving.columns import ServingBlock, evaluate_block, serving_blocks
+from computeledger.workloads.serving.columns import Limits, ServingBlock, evaluate_block, serving_blocks
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.reading import layouts_of_engine
 from computeledger.workloads.serving.search import layouts_that_fit
@@ -27,6 +27,7 @@ class ServingQuestion:
     machine: Machine
     n_gpus: int | None = None
     engine: str = ""
+    limits: Limits = ()
 
     @property
     def layouts(self) -> list[Layout]:
@@ -52,7 +53,7 @@ def question_blocks(questions: Iterable[ServingQuestion]) -> Iterator[tuple[int,
             layouts = question.layouts
         except InputError:
             continue  # the sweep's summary counts it as without an answer
-        for block in serving_blocks(question.scenario, layouts, question.machine):
+        for block in serving_blocks(question.scenario, layouts, question.machine, limits=question.limits):
             yield question.index, block
 
 

@@ -138,10 +138,10 @@ def answer_sweep(question: SweepQuestion) -> SweepAnswer:
     with open_executor(workers, question.cluster) as executor:
         start = time.perf_counter()
         if question.anchor:  # as in serve: how far a measurement holds depends on the batch that is found
-            found, _ = _run(_questions(settings, question), combinations, (None, limit_s), executor)
+            found, _ = _run(_questions(settings, question, limit_s), combinations, (None, limit_s), executor)
             batches = [float(found[place].batch) if place in found else None for place in range(len(settings))]
             settings = [read_setting(one.question, batch) for one, batch in zip(settings, batches, strict=True)]
-        every = _questions(settings, question)
+        every = _questions(settings, question, limit_s)
         best, count = _run(every, combinations, (question.parquet, limit_s), executor)
         wall_s = time.perf_counter() - start
     refused = {one.index: _why(one, combinations[one.index].engine) for one in every if one.index not in best}
@@ -158,10 +158,11 @@ def answer_sweep(question: SweepQuestion) -> SweepAnswer:
     )
 
 
-def _questions(settings: Sequence[Setting], question: SweepQuestion) -> list[ServingQuestion]:
+def _questions(settings: Sequence[Setting], question: SweepQuestion, limit_s: float) -> list[ServingQuestion]:
     """What is searched for each combination."""
+    limits = (("tpot_s", limit_s),)
     return [
-        ServingQuestion(place, one.at_median, one.typical, question.gpus, one.question.engine)
+        ServingQuestion(place, one.at_median, one.typical, question.gpus, one.question.engine, limits)
         for place, one in enumerate(settings)
     ]
 
