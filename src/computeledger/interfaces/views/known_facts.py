@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from computeledger.facts.load import accelerator_ids, load_accelerator
+from computeledger.facts.reading import ASSUMPTION
 from computeledger.facts.schema import Accelerator
 from computeledger.interfaces.plots.chips import chips_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
@@ -83,8 +84,10 @@ def kind_view(kind: str, found: Sequence[FoundFact]) -> View:
     ]
     title = _title(kind)
     table = Table(f"{title}, the fastest first" if is_chip else title, ("name", *heads, "facts #"), rows)
+    assumed = sum(one.fact.source == ASSUMPTION for one in found)
+    beside = f" and {format_count(assumed, 'assumption')}" if assumed else ""
     return View(
-        headline_words(title, f"{format_count(len(rows), 'record')} with {len(found):,} facts"),
+        headline_words(title, f"{len(rows):,}, with {format_count(len(found) - assumed, 'fact')}{beside}"),
         f"{_WHAT[kind][:1].upper()}{_WHAT[kind][1:]}. Open one to see each of its facts with source and date.",
         plots=(chips_plot(),) if is_chip else (),
         tables=(table,),

@@ -175,7 +175,7 @@ def _on_serve(tiles: tuple[Tile, ...], document: Mapping[str, Any]) -> tuple[Til
     served = document["phases"].get("inference")
     if served is None or not tiles:
         return tiles
-    link = ("Served by one system", f"/serve?{urlencode({'model': served['model']})}")
+    link = ("Serve it alone", f"/serve?{urlencode({'model': served['model']})}")
     return (dataclasses.replace(tiles[0], also=link), *tiles[1:])
 
 
