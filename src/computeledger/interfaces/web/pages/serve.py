@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Any
 
@@ -9,6 +10,8 @@ from computeledger.errors import InputError
 from computeledger.facts.load import bundled_system_id, model_ids, model_name, offered_systems
 from computeledger.fields import question_from
 from computeledger.interfaces.deployment_files import PASTED, given_by_text
+from computeledger.interfaces.view import View
+from computeledger.interfaces.views import view_of
 from computeledger.interfaces.views.commands import command_facts
 from computeledger.interfaces.web.ask import ask_question, boxes_of_question
 from computeledger.interfaces.web.controls import TIME_PER_TOKEN, choices, controls_of, real_presets
@@ -16,6 +19,7 @@ from computeledger.interfaces.web.listed import WEIGHT_FORMATS
 from computeledger.interfaces.web.spec import PLAN, Answer, Page, Values, with_times
 from computeledger.questions.answers.serving.answer import answer_serve
 from computeledger.questions.answers.serving.commands import command_document, command_remarks
+from computeledger.questions.wording import figure_words
 from computeledger.workloads.commands.read import FIELD_OF
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.questions.setup import BACKENDS
@@ -75,12 +79,20 @@ def _read(text: str, system: str) -> dict[str, Any]:
     }
 
 
+def _view(answer: Answer) -> View:
+    """As the command's, with the tokens of a request before the rest: on the page their boxes may be out of sight."""
+    view, document = view_of(answer.source), answer.document
+    read, written = (figure_words(document[f"{name}_tokens"], "") for name in ("input", "output"))
+    return dataclasses.replace(view, context=f"Requests of {read} tokens in, {written} out. {view.context}".strip())
+
+
 PAGE = Page(
     "serve",
     "Serve",
     "How fast and how cheaply is a model served, and what is the bottleneck?",
     _CONTROLS,
     _answer,
+    _view,
     read=_read,
     short="How fast and cheaply is it served?",
     section=PLAN,
