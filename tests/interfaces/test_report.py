@@ -15,7 +15,8 @@ import pytest
 from computeledger.economics.plan.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan.read import load_plan, read_plan
 from computeledger.interfaces.render.html import report as report_of_view
-from computeledger.interfaces.working import working_view
+from computeledger.interfaces.views.plan import ledger_view
+from computeledger.interfaces.working import named_as_tiles, working_view
 from computeledger.questions.answers.plan import PlanAnswer, plan_document
 from computeledger.questions.plan import PlanQuestion
 from computeledger.questions.wording import PHASE_NAMES
@@ -95,7 +96,7 @@ def test_every_phase_figure_and_source_is_there(report: str, ledger: Ledger, pag
     assert document["title"] in text
     for name in ledger.phases:
         assert PHASE_NAMES[name] in text
-    for figure in working_view(document):
+    for figure in named_as_tiles(working_view(document), ledger_view(document, ledger).tiles):
         assert f'<span class="name">{figure["title"]}</span>' in text
         assert figure["formula"] in text
     ids = {value for _, value in page.values("id")}

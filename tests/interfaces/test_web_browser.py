@@ -328,7 +328,7 @@ def test_the_working_follows_the_sliders_and_gives_the_focus_back(visit: Any) ->
     page.locator("#now .why").first.click()
     page.wait_for_selector("#working details[open]")
     opened = page.locator("#working details[open]").first
-    assert "price / 3600" in opened.inner_text()
+    assert "(time in service / sequences at once - prefill of a prompt) / output x GPUs" in opened.inner_text()
     assert opened.locator("a[href^='https://']").count() > 0  # the rent of a GPU-hour has a source
     first = opened.locator("summary").inner_text()
     drag(page, "batch", 440)

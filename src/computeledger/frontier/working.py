@@ -164,7 +164,7 @@ def length_figures(
     >>> run = trains(system, 4 * MONTH_S)["dense"]
     >>> found = length_figures("dense", run, run_steps(run, system.generations)[1], 4 * MONTH_S)
     >>> found[-1].name, found[-1].formula, round(sum(float(term.value) for term in found[-1].terms[:3]), 2)
-    ('dense.calendar_months', 'asked + slower steps + failures', 3.63)
+    ('dense.calendar_months', 'asked + faster steps + failures', 3.63)
     """
     if step.problem:
         return ()

@@ -27,7 +27,7 @@ class SheetQuestion(Asked):
     )  # fmt: skip
     price_date: str | None = asked(
         "text", "Day on which the prices were listed: the market's fall since is taken off.", metavar="YYYY-MM-DD",
-        label="Listed on", group="The offer", blank="that of the release, else 2026-11-21",
+        label="Listed on", group="The offer", blank="the release, or 2026-11-21",
     )  # fmt: skip
     premium: Uncertain = asked(
         "ratio", "Price relative to the open market's, such as 3 or 1.5..6: a closed model may cost more.", 1.0,

@@ -241,7 +241,7 @@ def estimate_ledger(plan: Plan, n_samples: int = 4096, seed: int = 0) -> Ledger:
 #: Phases whose name in a formula is another.
 _NAMES = {"rl": "RL"}
 #: Quantities that have a total, with their units.
-_TOTALS = {"usd": "USD", "gpu_hours": "GPU-hours", "energy_j": "J", "flop": "FLOP"}
+_TOTALS = {"usd": "USD", "gpu_hours": "GPU-hours"}
 
 
 def _totals(phases: Mapping[str, Phase]) -> tuple[Figure, ...]:

@@ -88,7 +88,7 @@ def _question_tool(name: str) -> Tool:
         else _or_tables(name, one, schema["properties"][key])
         for key, one in fields.items()
     }
-    properties[WORKING] = {"type": "boolean", "description": "Give formula, inputs and source of every figure."}
+    properties[WORKING] = {"type": "boolean", "description": "Give formula, inputs and source of each figure."}
     schema = described_arguments({**schema, "properties": properties})
     return Tool(name, schema, _caller(name))
 

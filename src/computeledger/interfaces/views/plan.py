@@ -419,10 +419,7 @@ def _speed_words(ledger: Ledger) -> str:
         else f"{math.sqrt(low_of(batch) * high_of(batch)):,.0f} sequences at once "
     )
     gpus = f"on {parse_layout(layout).n_gpus} GPUs, " if isinstance(layout, str) else ""
-    return (
-        f"Ring: as in use, {many}{gpus}prompts on GPUs of their own. So many share each read of the weights that a "
-        "token costs less than on Serve, which begins with one system."
-    )
+    return f"Ring: as in use, {many}{gpus}prompts apart; Serve begins with one system."
 
 
 #: Figures of a phase that its name in the document does not say plainly.
