@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,6 +14,7 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantit
 from computeledger.interfaces.views.display_names import chip_name
 from computeledger.interfaces.views.income import income_plots, income_sentence, income_tables
 from computeledger.interfaces.working import working_view
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import parse_layout
 from computeledger.questions.answers.serving.document import operations_document
 from computeledger.questions.wording import (
@@ -413,11 +413,8 @@ def _speed_words(ledger: Ledger) -> str:
     if "prefill_layout" not in values:
         return "Each engine over its batches; the ring is the batch in use."
     batch, layout = values.get("batch"), values.get("layout")
-    many = (
-        ""
-        if batch is None or isinstance(batch, str)
-        else f"{math.sqrt(low_of(batch) * high_of(batch)):,.0f} sequences at once "
-    )
+    is_stated = batch is not None and not isinstance(batch, str)
+    many = f"{median_of(batch):,.0f} sequences at once " if is_stated else ""
     gpus = f"on {parse_layout(layout).n_gpus} GPUs, " if isinstance(layout, str) else ""
     return f"Ring: as in use, {many}{gpus}prompts apart; Serve begins with one system."
 

@@ -192,10 +192,10 @@ def _chip_family(name: str) -> str:
 
 
 def _neighbour(row: Row) -> Neighbour:
-    low, middle, high, measured = (float(row[name]) for name in ("p05", "p50", "p95", "measured"))
+    low, median, high, measured = (float(row[name]) for name in ("p05", "p50", "p95", "measured"))
     labels = {name: row[name] for name in ("source", "url", "model", "accelerator", "engine", "quantity", "unit")}
-    off = middle / measured - 1
-    return Neighbour(**labels, measured=measured, p05=low, p50=middle, p95=high, error_fraction=off, load=_load(row))
+    off = median / measured - 1
+    return Neighbour(**labels, measured=measured, p05=low, p50=median, p95=high, error_fraction=off, load=_load(row))
 
 
 @functools.cache
