@@ -245,7 +245,7 @@ _PLAIN = {
     "data": "Facts in TOML, one file per id, and their sources",
     "validation/data": "Published measurements that ship with the package",
     "templates": "Templates, styles and scripts of the HTML pages",
-    "vendored": "The drawing library plotly.js as it is published, with its license, version and sums",
+    "vendored": "A small build of the drawing library plotly.js, with its license, version and sums",
     "py.typed": "Says that the package carries types",
 }
 

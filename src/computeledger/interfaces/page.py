@@ -46,7 +46,7 @@ def assets(*names: str) -> Markup:
 @functools.cache
 def plotly_packed() -> bytes:
     """The drawing library that is shipped, compressed with gzip; `vendored/README.md` says where it is from."""
-    return resources.files("computeledger.interfaces").joinpath("vendored", "plotly-cartesian.min.js.gz").read_bytes()
+    return resources.files("computeledger.interfaces").joinpath("vendored", "plotly-small.min.js.gz").read_bytes()
 
 
 @functools.cache
@@ -60,7 +60,7 @@ def plotly_script() -> Markup:
 
     Examples
     --------
-    >>> "plotly.js (cartesian" in plotly_script()[:100]
+    >>> "plotly.js (scatter, bar" in plotly_script()[:100]
     True
     """
     return Markup(gzip.decompress(plotly_packed()).decode())  # noqa: S704 (shipped)

