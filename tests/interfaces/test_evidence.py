@@ -49,7 +49,7 @@ def test_a_serving_answer_names_three_measurements_with_what_is_predicted_of_eac
     speed, text = alike["by"]["tpot"], view.evidence.text
     assert speed["n"] < 8 <= alike["steps"]["n"]  # too few times per token: with all rates
     within = words(alike["steps"]["median_abs_error"], "fraction", 2)
-    assert text.startswith(f"Speed within ±{within} in half of the cases; its 90\u00a0% range held ")
+    assert text.startswith(f"Speed within ±{within} in half of the cases; the 90\u00a0% range held ")
     assert f"held {percent(alike['steps']['coverage_90'], 2)} of {alike['steps']['n']} speeds measured like it." in text
     within = words(speed["median_abs_error"], "fraction", 2)
     assert f"time per token within {within} in half of {speed['n']} figures (90" in view.evidence.details
@@ -83,8 +83,9 @@ def test_an_answer_leads_with_the_side_to_which_its_own_engine_was_off() -> None
     low, high = (percent(one, 2).removesuffix("\u00a0%") for one in (shares[0], shares[-1]))
     speed = alike["by"]["tpot"]
     assert speed["coverage_90"] == 1.0
-    held = f"its 90\u00a0% range held all {speed['n']} speeds measured like it."
-    assert text.startswith(f"Likely {low} to {high}\u00a0% slower than shown; {held}")
+    held = f"The 90\u00a0% range held all {speed['n']} speeds measured like it."
+    assert text.startswith(f"Expect {low} to {high}\u00a0% fewer tokens/s than shown, so dearer tokens, as in the ")
+    assert f"the nearest 3 measurements (of other models). {held}" in text
     assert "nearest 3 measured with vLLM, below, were all slower than predicted" in answer.view().evidence.details
     assert "±" not in text
 

@@ -153,3 +153,14 @@ def test_several_systems_are_chosen_in_one_box(visit: Any) -> None:
     page.keyboard.press("Escape")
     assert not page.locator("#picker").is_visible()
     assert " B200" in page.locator("#now").inner_text()
+
+
+def test_the_start_page_finds_a_model_by_words_that_stand_apart_in_its_name(visit: Any) -> None:
+    page = visit("/")
+    page.locator("#own-model").fill("llama 70b")
+    found = page.locator("#meant button")
+    names = found.all_inner_texts()
+    assert names[0] == "Llama-3.3-70B-Instruct" and all("70b" in one.lower() for one in names)
+    found.first.click()
+    assert page.locator("#own-model").input_value() == "meta-llama/Llama-3.3-70B-Instruct"
+    assert found.count() == 0

@@ -95,5 +95,5 @@ def test_an_anchor_of_another_unit_is_doubted() -> None:
 
 def test_a_search_says_within_which_speed() -> None:
     free, told = (cl.serve(**_ON_H100, **one).view().context for one in ({}, {"tpot": "50ms"}))
-    assert "the cheapest within the default limit of 50\u00a0ms a token" in free
+    assert " per GPU-hour" in free and "the cheapest within the default limit of 50\u00a0ms a token (" in free
     assert "default" not in told

@@ -82,7 +82,7 @@ def view(answer: Answer, working: bool) -> View:
         overline="compare",
         evidence=None if known[0]["kind"] == "api" else offers_evidence(known[0]),
         sources=_rents(answer),
-        card=card(known[0]),
+        card=card(known[0], _workload(answer, known)),
     )
 
 

@@ -269,10 +269,10 @@ def _tile(label: str, one: Offered) -> Tile:
     return Tile(label, f"{paid(one)}\u00a0{per(one)}", band)
 
 
-def card(best: Offered) -> Card:
-    """The offer to take, what it costs, and how surely it keeps what is asked."""
-    surely = sure_words(best)
-    said = f"{paid(best)} {per(best)}" + (f", {surely}" if surely else "")
+def card(best: Offered, workload: str) -> Card:
+    """The offer to take, what it costs, for which load, and how surely it keeps what is asked."""
+    surely = sure_words(best).replace("the limits", best["limits"] or "the limits")
+    said = ", ".join(filter(None, (f"{paid(best)} {per(best)} {workload}".strip(), surely)))
     paid_usd = paid_ends(best)
     band = ends_said(paid_usd, "USD")
     ends = tuple(point(paid_usd, name) for name in ("p05", "p50", "p95")) if band else ()

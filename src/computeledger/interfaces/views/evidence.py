@@ -135,9 +135,9 @@ def _trust(document: Document, alike: Document) -> str:
             "that were measured."
         )
     cost, first = document.get("usd_per_mtok_output"), document.get("ttft_s")
-    likely = _likely_words(alike["nearest"], document["backend"])
-    verdict = likely or f"Speed within \u00b1{percent(speed['median_abs_error'], 2)} in half of the cases"
-    said = f"{verdict}; its {_held_words(speed)} speeds measured like it."
+    expected, held = _expected_speed(document, alike), f"{_held_words(speed)} speeds measured like it."
+    within = f"Speed within \u00b1{percent(speed['median_abs_error'], 2)} in half of the cases"
+    said = f"{expected}. The {held}" if expected else f"{within}; the {held}"
     trusted = f"Trust the cost to {trusted_to_words(cost)} in nine of ten cases" if isinstance(cost, Mapping) else ""
     of_first = first_token_words(first) if isinstance(first, Mapping) else ""
     more = f"{trusted}{of_first}" if trusted else _capital(of_first.lstrip(";, "))
@@ -179,6 +179,19 @@ def _likely_words(near: Sequence[Document], engine: str) -> str:
     """
     found = _to_one_side(_of_engine(near, engine))
     return f"Likely {_from_to(found[0])} {'slower' if found[1] else 'faster'} than shown" if found else ""
+
+
+def _expected_speed(document: Document, alike: Document) -> str:
+    """What speed and cost to expect where the nearest measurements of the engine were all off to one side."""
+    own = _of_engine(alike["nearest"], document["backend"])
+    found = _to_one_side(own)
+    if found is None:
+        return ""
+    off, is_slower = found
+    more, cost = ("fewer", "dearer") if is_slower else ("more", "cheaper")
+    tokens = f", so {cost} tokens" if document.get("usd_per_mtok_output") is not None else ""
+    of = "" if document["model"] in {one["model"] for one in own} else " (of other models)"
+    return f"Expect {_from_to(off)} {more} tokens/s than shown{tokens}, as in the nearest {len(own)} measurements{of}"
 
 
 def _side_of_engine(document: Document, alike: Document) -> str:

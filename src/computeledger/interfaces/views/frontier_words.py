@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from computeledger.frontier.epoch_files import SPECULATIVE, record_below
@@ -186,14 +186,22 @@ def system_card(document: Document) -> Card:
     else:
         calendar = step_months(row)[1]
         without = f"in {words(float(step_months(row)[0]), '', 2)} months without failures; with them it {HARDLY}"
-        ends = f" ({month_ends(row)})" if month_ends(row) else ""
-        with_stops = f"in {words(float(calendar), '', 2)} months{ends}, failures included" if calendar != HARDLY else ""
+        with_stops = f"in {words(float(calendar), '', 2)} months{_by_failures(row)}" if calendar != HARDLY else ""
         when = with_stops or without
     known = over_record(run["flop"])
-    if known is None:
-        return Card.of(figure_words(active, ""), f"parameters, a dense model on {tokens}, {when}", (active, ""))
-    what = f"parameters, a dense model on {tokens}: {known.said} {when}"
-    return Card.of(figure_words(active, ""), what, (active, ""))
+    model = f"parameters, a dense model on {tokens}"
+    what = f"{model}: {known.said} {when}" if known else f"{model}, {when}"
+    card = Card.of(figure_words(active, ""), what, (active, ""))
+    return replace(card, band=f"{card.band}: more if each chip draws less power") if leans(document) else card
+
+
+def _by_failures(row: Document) -> str:
+    """How the months of a run range with its failures."""
+    ends = month_ends(row)
+    low, sign, _ = ends.partition(" or more")
+    if sign:
+        return f" with failures ({low} if they are few, years if many)"
+    return f" ({ends}), failures included" if ends else ", failures included"
 
 
 def _planned(document: Document, row: Document) -> str:

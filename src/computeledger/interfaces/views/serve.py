@@ -46,10 +46,12 @@ from computeledger.questions.wording import (
     width_words,
     words,
 )
-from computeledger.units import format_count, format_times
+from computeledger.units import format_count, format_times, format_usd
 
 #: Rows of a front and alternatives to a winner that are shown, about.
 _FRONT, _ALTERNATIVES = 16, 4
+#: The limit on the time per token that a search keeps to where nobody stated one.
+_DEFAULT_LIMIT = "slowest_tpot_s_of_the_search"
 #: The four that a reader needs first.
 _TILES = (
     ("usd_per_mtok_output", "Output cost", "USD/Mtok"),
@@ -76,8 +78,8 @@ def view(answer: ServingAnswer, working: bool) -> View:
     if "fleet" in document:  # what a load costs and yields is its fleet's, whatever the chips could do
         limit = {name: one for name, one in limit.items() if name in _OF_SPEED}
     tiles = tuple(_asked_at_most(tile(document, *one, limit=limit), document) for one in _tiles(document))
-    if _within_default(document, "") and not {"promise", "pools"} & document.keys():
-        many = Tile("Sequences at once", _batch(document), "decoded together", point(document["batch"]))
+    if _DEFAULT_LIMIT in document["assumptions"] and not {"promise", "pools"} & document.keys():
+        many = Tile("Sequences at once", _batch(document), _filled(document), point(document["batch"]), "tpot_s")
         tiles = (*tiles[:3], many, *tiles[3:])
     return View(
         title=_title(document),
@@ -155,12 +157,26 @@ def _batch(document: Mapping[str, Any]) -> str:
     return f"{batch:,.0f}" if batch.is_integer() or batch >= _WHOLE else f"{batch:.2g}"
 
 
+#: Share of the limit from which on the time per token fills it: one sequence more would exceed it.
+_FILLS = 0.95
+
+
+def _filled(document: Mapping[str, Any]) -> str:
+    """What keeps a searched batch from being larger."""
+    aim = document["assumptions"][_DEFAULT_LIMIT]
+    if document["batch"] >= document["largest_batch"]:
+        return "as many as memory holds"
+    if point(document["tpot_s"]) >= _FILLS * aim:
+        return f"the most within {words(aim, 's')} a token"
+    return "decoded together"
+
+
 def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
     lengths = [f"{figure_words(document[f'{name}_tokens'], '')} {name}" for name in ("input", "cached", "output")]
     each = format_count(document["n_gpus_per_replica"], "GPU")
     replicas = f"{format_count(document['n_replicas'], 'replica')} of {each}"
     idle = f", {document['n_idle_gpus']:,} idle" if document.get("n_idle_gpus") else ""
-    aim = document["assumptions"].get("slowest_tpot_s_of_the_search") if "promise" in document else None
+    aim = document["assumptions"].get(_DEFAULT_LIMIT) if "promise" in document else None
     searched = [f"searched within {words(aim, 's')} per output token, as no limit on it was given"] if aim else []
     named = [f"workload {document['workload']['name']}"] if "workload" in document else []
     tokens = "token" if point(document["output_tokens"]) == 1 else "tokens"
@@ -208,21 +224,33 @@ def _context(document: Mapping[str, Any]) -> str:
         how = "" if _alternatives(document) else layout_said(document["layout"])  # which the table has in words
         n_replicas = 1 if "fleet" in document else document["n_replicas"]
         each = f"each of {n_replicas:,} replicas of " if n_replicas > 1 else ""
-        where = f"{at_once} on {each}{gpus}{f': {how}' if how else ''}"
+        where = f"{at_once} on {each}{gpus}{_rent(document)}{f': {how}' if how else ''}"
     if "fleet" in document:
         n = document["fleet"]["n_replicas"]
         replicas = "" if "pools" in document or n == 1 else f"{format_count(n, 'replica')}, each "
         where = f"{replicas}{where}"
     carried = _carried(document["fleet"]) if "fleet" in document else ""
-    return " ".join(part for part in (f"{where}{_within_default(document, where)}.", _waits(document), carried) if part)
+    return " ".join(part for part in (f"{where}{_within(document, where)}.", _waits(document), carried) if part)
 
 
-def _within_default(document: Mapping[str, Any], where: str) -> str:
-    """The limit on the time per token that the search of a batch kept to, where nobody stated one."""
-    aim = document["assumptions"].get("slowest_tpot_s_of_the_search")
-    if not aim:
+def _within(document: Mapping[str, Any], where: str) -> str:
+    """The limit on the time per token that is met, stated or the default of a search, and with what chance."""
+    aim, stated = document["assumptions"].get(_DEFAULT_LIMIT), document.get("meets", {}).get("tpot")
+    chance = document.get("margins", {}).get("meets_limit_probability", {}).get("tpot")
+    if aim:
+        limit = f"the cheapest within the default limit of {words(aim, 's')} a token"
+    elif stated and stated["meets"]:
+        limit, chance = f"within the limit of {words(stated['limit_s'], 's')} a token", stated["probability"]
+    else:
         return ""
-    return f"{';' if ':' in where else ','} the cheapest within the default limit of {words(aim, 's')} a token"
+    kept = "" if chance is None else f" ({percent(chance, 2)} chance)"
+    return f"{';' if ':' in where else ','} {limit}{kept}"
+
+
+def _rent(document: Mapping[str, Any]) -> str:
+    """The price of a GPU-hour, on which every cost rests."""
+    price = document["price"]["value"]
+    return f" at {format_usd(price)} per GPU-hour" if isinstance(price, int | float) else ""
 
 
 def _carried(fleet: Mapping[str, Any]) -> str:
@@ -356,7 +384,7 @@ def _fleet(fleet: Mapping[str, Any], assumed: Mapping[str, Any]) -> str:
     full = f"fully loaded: batch {replica['batch']}, {words(replica['tpot_s'], 's')} per token, {cost} of output"
     bill = f"{words(fleet['usd_per_hour'], 'USD')}/h, {words(fleet['usd_per_request'], 'USD')} per request"
     gpus = f"{format_count(fleet['n_gpus'], 'GPU')} for that load ({bill})"
-    default, fastest = assumed.get("slowest_tpot_s_of_the_search"), assumed.get("choice_of_the_search")
+    default, fastest = assumed.get(_DEFAULT_LIMIT), assumed.get("choice_of_the_search")
     taken = f"no more than {words(default, 's')} per token, as no limit on it was given" if default else fastest
     paced = taken or "the limits that were stated"
     return f"{gpus}: {replicas}{without}; {full}; sized for {paced}; arrivals taken as even, bursts need headroom"
@@ -377,9 +405,10 @@ def _plots(document: Mapping[str, Any], chip: Accelerator) -> tuple[Plot, ...]:
     memory = document["memory_bytes"]
     held = f"{words(memory['total'], 'B')} of {words(memory['capacity'], 'B')}"
     of_pool = f" of the {document['memory_of']}" if "memory_of" in document else ""
+    others = "" if "pareto" in document else " Leave Batch empty to see the best layout at each speed."
     front = (
         Plot("pareto", "What speed costs", "Right: fast for one user, small batches. Down: cheap, large batches. "
-             "The ring is the answer.", plots.pareto_figure(document), "usd_per_mtok_output"),
+             f"The ring is the answer.{others}", plots.pareto_figure(document), "usd_per_mtok_output"),
     ) if "price_of_speed" in document and document["tpot_s"] is not None else ()  # fmt: skip
     return (
         *front,
@@ -503,6 +532,6 @@ def _blocks(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _searched(document: Mapping[str, Any]) -> dict[str, str]:
-    limit = document["assumptions"].get("slowest_tpot_s_of_the_search")
+    limit = document["assumptions"].get(_DEFAULT_LIMIT)
     gpus = {"gpus": f"{document['n_gpus_per_replica'] * document['n_replicas']:g}"}
     return gpus if limit is None else {**gpus, "tpot": f"{limit:g}"}

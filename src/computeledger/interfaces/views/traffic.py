@@ -33,13 +33,21 @@ def _traffic(one: Mapping[str, Any]) -> str:
 
 
 def _crossover(one: Mapping[str, Any]) -> str:
+    """From which context on reading the cache is the longer part, and where copies on several GPUs decide that.
+
+    Examples
+    --------
+    >>> _crossover({"context_tokens": 894.0, "of_one_copy_context_tokens": None}).replace(chr(160), " ")
+    'beyond 894 tokens of context a token waits longer for its cache than for its arithmetic; without copies: never'
+    """
     here, single = one["context_tokens"], one["of_one_copy_context_tokens"]
-    copies = ""
-    if here != single:
-        alone = "never" if single is None else f"beyond {words(single, 'tokens')}"
-        copies = f" (one copy: {alone})"
-    where = "never" if here is None else f"beyond {words(here, 'tokens')} of context"
-    return f"reading it takes longer than computing a token {where}{copies}"
+    if here is None:
+        return "at no context does a token wait longer for its cache than for its arithmetic"
+    said = f"beyond {words(here, 'tokens')} of context a token waits longer for its cache than for its arithmetic"
+    if here == single:
+        return said
+    alone = "never" if single is None else f"beyond {words(single, 'tokens')}"
+    return f"{said}; without copies: {alone}"
 
 
 def design_table(document: Mapping[str, Any]) -> list[Table]:

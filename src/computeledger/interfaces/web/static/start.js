@@ -2,18 +2,20 @@
 import { advised } from "./advice.js";
 import { fetched } from "./fetching.js";
 import { parts, unbroken } from "./headline.js";
+import { rank } from "./names.js";
 import { dress } from "./theme.js";
 
 const piece = (name, text) => Object.assign(document.createElement("span"), { className: name, textContent: unbroken(text) });
 
 // a range around its median, which stands in the middle of every card: ten times less on the left, ten times more on the right
 function range([low, median, high]) {
-  const line = Object.assign(document.createElement("span"), { className: "range", ariaHidden: "true" }), held = document.createElement("i");
+  const scale = Object.assign(document.createElement("span"), { className: "scale", ariaHidden: "true" }), line = piece("range", ""), held = document.createElement("i");
   const place = (value) => Math.min(Math.max(50 + 50 * Math.log10(value / median), 0), 100);
   held.style.left = `${place(low)}%`;
   held.style.right = `${100 - place(high)}%`;
   line.append(held, document.createElement("b"));
-  return line;
+  scale.append("a tenth", line, "ten times");
+  return scale;
 }
 
 // the figure large, the words that go on from it, the interval; or else the headline
@@ -59,7 +61,19 @@ own.addEventListener("submit", async (event) => {
   }
   location.assign(`${page}?${query}`);
 });
-own.addEventListener("input", () => { advice.hidden = true; });
+
+// the browser offers names that hold what is typed as it stands; names that hold its words apart (llama 70b) are offered here
+const box = document.getElementById("own-model"), meant = document.getElementById("meant"), MOST_MEANT = 6;
+const names = [...document.querySelectorAll("#models option")].map((one) => one.textContent);
+const bare = (name) => name.split("/").at(-1).replace("Meta-", ""); // of versions the later first
+function offer() {
+  const asked = box.value.trim().toLowerCase(), isHeld = names.some((name) => name.toLowerCase().includes(asked));
+  const found = asked && !isHeld ? names.map((name) => [rank(name, [], asked), name]).filter(([place]) => place >= 0) : [];
+  const first = found.sort(([a, one], [b, other]) => a - b || bare(other).localeCompare(bare(one), "en", { numeric: true })).slice(0, MOST_MEANT).map(([, name]) => Object.assign(document.createElement("button"),
+    { type: "button", className: "quiet", textContent: name.split("/").at(-1), onclick: () => { box.value = name; meant.replaceChildren(); box.focus(); } }));
+  meant.replaceChildren(...(first.length ? ["Did you mean: ", ...first] : []));
+}
+own.addEventListener("input", () => { advice.hidden = true; offer(); });
 
 dress(() => {});
 const late = [];

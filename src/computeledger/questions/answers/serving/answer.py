@@ -259,7 +259,8 @@ def _margins(answer: ServeAnswer) -> dict[str, Any]:
     ]
     fast = [one for one in within if one.tpot_s <= max(answer.chosen.tpot_s, SLOWEST_TPOT_S)]
     chosen_from = fast if "tpot" not in limits else within
-    chances = {name: float(np.mean(getattr(answer.result, f"{name}_s") <= limit)) for name, limit in limits.items()}
+    kept = limits if "tpot" in limits or answer.chosen.tpot_s > SLOWEST_TPOT_S else {"tpot": SLOWEST_TPOT_S} | limits
+    chances = {name: float(np.mean(getattr(answer.result, f"{name}_s") <= limit)) for name, limit in kept.items()}
     return margins_document(rivals_of(answer.chosen, chosen_from), chances, len(chosen_from))
 
 
