@@ -124,6 +124,8 @@ def test_a_published_run_is_named_beside_the_benchmarks_that_there_are() -> None
         (row, *_), *_ = (one.rows for one in view.tables if one.title == "Published beside modelled")
         assert row[1] == "2.664M"
         assert ("Published: 2.66M\u00a0GPU-hours" in view.context.replace("M GPU", "M\u00a0GPU")) is (chip == "h800")
+    halved = cl.pretrain(system="h800-nvl8", **asked | {"gpus": 1024}).view()
+    assert "Published" not in halved.context  # another run than theirs of 2,048
     assert "harder to predict than most" in texts["h800"]
     assert texts["h800"].endswith("No benchmark is of DeepSeek-V3 on H800.")
     assert texts["h100"].endswith("benchmark figures are of DeepSeek-V3, or its shape, on H100.")

@@ -49,6 +49,7 @@ def bars_figure(
         "marker": {"color": color, "line": {"width": 0}, "opacity": _BEHIND_WHISKERS if is_ranged else 1.0},
         "error_x": {
             "type": "data", "symmetric": False, "color": parts.NEUTRAL, "thickness": 2, "width": 5,
+            "visible": is_ranged,
             "array": rounded(high - size for size, (_, high) in zip(sizes, ends, strict=True)),
             "arrayminus": rounded(size - low for size, (low, _) in zip(sizes, ends, strict=True)),
         },

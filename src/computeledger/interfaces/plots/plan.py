@@ -64,12 +64,14 @@ def shares_figure(document: Mapping[str, Any]) -> Spec:
         data.append(_ribbon(name, starts, ends))
         segments += [(name, y, start, end) for y, start, end in zip((1, 0), starts, ends, strict=True)]
         starts = ends
+    lines = _unnamed(segments)
+    notes += [parts.note(line, -0.42 - _LINE_OF_BAR * (row + 1)) for row, line in enumerate(lines)]
     layout = parts.layout(
-        190,
+        190 + 20 * len(lines),
         notes,
         barmode="overlay",
         xaxis={"range": [0, 1], "visible": False, "fixedrange": True},
-        yaxis={"range": [-0.62, 1.62], **parts.ROWS},
+        yaxis={"range": [-0.62 - _LINE_OF_BAR * len(lines), 1.62], **parts.ROWS},
         margin={"l": 4, "r": 4, "t": 0, "b": 0},
     )
     return {"data": [*data, _segments(segments)], "layout": layout}
@@ -87,6 +89,28 @@ def _ribbon(name: str, starts: Sequence[float], ends: Sequence[float]) -> Spec:
     }  # fmt: skip
 
 
+#: Height of a line of words (20 px) beside that of the two bars (2.24 units in 190 px).
+_LINE_OF_BAR = 0.236
+
+
+def _has_room(name: str, size: float) -> bool:
+    """Whether a segment has room for its phase's name."""
+    return size > 0.24 + 0.012 * len(PHASE_NAMES[name])
+
+
+def _unnamed(segments: Sequence[tuple[str, int, float, float]]) -> list[str]:
+    """A line for each phase whose name has room in neither bar: its colour, and its share in both."""
+    sizes: dict[str, list[float]] = {}
+    for name, _, start, end in segments:  # FLOP first
+        sizes.setdefault(name, []).append(end - start)
+    return [
+        f'<span style="color:{PHASE_COLORS[name]}">\u25a0</span> {PHASE_NAMES[name]}: {percent(flop, 2)} of the FLOP, '
+        f"{percent(time, 2)} of the GPU-time"
+        for name, (flop, time) in sizes.items()
+        if not any(_has_room(name, size) for size in (flop, time))
+    ]
+
+
 def _segments(parts_of: Sequence[tuple[str, int, float, float]]) -> Spec:
     """Every ledger's part of the two bars: its name, the bar, start and end."""
     colors = [PHASE_COLORS[name] for name, *_ in parts_of]
@@ -97,8 +121,8 @@ def _segments(parts_of: Sequence[tuple[str, int, float, float]]) -> Spec:
         "type": "bar", "orientation": "h", "x": sizes, "base": [start for _, _, start, _ in parts_of],
         "y": [y for _, y, _, _ in parts_of], "width": [0.48] * len(sizes),
         "marker": {"color": colors, "line": {"width": 0}}, **parts.bar_text(*colors),
-        "text": [f"{name} {text}" if size > 0.24 + 0.012 * len(name) else text if size > 0.1 else ""
-                 for name, text, size in zip(names, short, sizes, strict=True)],
+        "text": [f"{PHASE_NAMES[name]} {text}" if _has_room(name, size) else text if size > 0.1 else ""
+                 for (name, *_), text, size in zip(parts_of, short, sizes, strict=True)],
         "hovertemplate": [f"{name}: {percent(size)} of {('GPU-time', 'FLOP')[y]}<extra></extra>"
                           for name, size, (_, y, _, _) in zip(names, sizes, parts_of, strict=True)],
     }  # fmt: skip

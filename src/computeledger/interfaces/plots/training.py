@@ -54,6 +54,7 @@ def timeline_figure(drawn: Mapping[str, Any]) -> Spec:
             start += seconds
     data += _labels(drawn["bars"])
     notes, lines = _stretches(drawn["bars"], drawn["pipeline_end_s"])
+    paper = {"paper": min(28 * stages + 140, 460)}  # leaves room for the answer on the same sheet
     layout = parts.layout(
         28 * stages + 140,
         notes,
@@ -66,9 +67,23 @@ def timeline_figure(drawn: Mapping[str, Any]) -> Spec:
             "tickprefix": "stage ", "tickvals": list(range(0, stages, max(1, stages // 16))),
         },
         margin={"l": 64, "r": 8, "t": 36, "b": 48},
-        meta={"paper": min(28 * stages + 140, 460)},  # leaves room for the answer on the same sheet
+        meta=paper | _on_a_phone(drawn["bars"], stages, start),
     )  # fmt: skip
     return {"data": data, "layout": layout}
+
+
+#: Boxes of a row that a phone can show apart.
+_ROW_ON_A_PHONE = 36
+
+
+def _on_a_phone(bars: Sequence[Sequence[Any]], stages: int, end_s: float) -> Spec:
+    """The part of the axis that a narrow screen draws where boxes would be thinner than a finger can tell apart."""
+    shown = _ROW_ON_A_PHONE * stages / max(len(bars), 1)
+    if shown >= 1:
+        return {}
+    part_s = shown * end_s
+    said = f"seconds: the first {words(part_s, 's', 2)} of {words(end_s, 's', 2)}"
+    return {"narrow": {"xaxis": {"range": [0, part_s], "title": {"text": said}}}}
 
 
 #: What the legend calls passes; others by their own names.

@@ -316,21 +316,34 @@ def _runs_words(document: Document, alike: Document, error: float, cost: str) ->
     measured = f"Half of {_measured_words(alike)} took within {percent(error, 2)} of the predicted step."
     value, framework = document.get(cost), document.get("framework") or {}
     expected = expected_words(alike["nearest"], framework.get("id", ""))
-    said = f"{expected}; trust" if expected else "Trust"
+    found = f"{expected}; " if expected else _side_words(document, alike)
     if isinstance(value, Mapping):
-        return f"{said} time and cost to {trusted_to_words(value)} in nine of ten cases. {measured}"
-    return f"{said.removesuffix('; trust')}. {measured}" if expected else measured
+        said = _capital(f"{found}trust time and cost to")
+        return f"{said} {trusted_to_words(value)} in nine of ten cases. {measured}"
+    return f"{expected}. {measured}" if expected else measured
 
 
 def _side_words(document: Document, alike: Document) -> str:
-    """To which side the nearest runs were off where they are of other frameworks, which tells less of this one."""
+    """To which side the nearest runs were off where they are of other frameworks than this one.
+
+    Examples
+    --------
+    >>> near = [{"engine": "nemo", "quantity": "step_s", "unit": "s", "p50": 2.0, "measured": one} for one in (2.2, 3)]
+    >>> _side_words({}, {"nearest": near}).replace(chr(160), " ")
+    'The nearest 2 measured took 10 to 50 % longer than predicted; '
+    """
     found, framework = _to_one_side(alike["nearest"]), (document.get("framework") or {}).get("id", "")
     if found is None or any(one["engine"] == framework for one in alike["nearest"]):
         return ""
     off, is_slower = found
     times = [1 / (1 - one) - 1 if is_slower else 1 - 1 / (1 + one) for one in off]
     took = f"{_from_to(times)} {'longer' if is_slower else 'shorter'}"
-    return f" The nearest {len(off)}, of other frameworks, took {took} than predicted."
+    return f"The nearest {len(off)} measured took {took} than predicted; "
+
+
+def _of_others(document: Document, alike: Document) -> str:
+    """That the nearest runs are of other frameworks, where the side to which they were off is told."""
+    return " The nearest are of other frameworks, which tells less of this one." if _side_words(document, alike) else ""
 
 
 def _measured_words(alike: Document) -> str:
@@ -351,17 +364,10 @@ def training_evidence(document: Document) -> Evidence:
     if alike["step"] > _HARDER * every:
         said = f"{said.removesuffix('.')}: they are harder to predict than most ({percent(every, 2)})."
     own = _own_words(alike, document)
-    details += _side_words(document, alike)
+    details += _of_others(document, alike)
     wanted = Wanted("training", document["model"], document["accelerator"], "", ())
     found = _of_workload((f"{said} {own}", details), alike, "training")
     return replace(found, links=_own_link(wanted))
-
-
-#: Why the factor of a run is wider than the error of runs that were measured.
-_WIDER = (
-    "The factor is this run's, with the prices and lengths that you give as ranges; errors of measured runs, here and "
-    "for nine in ten of them on the page Accuracy, are of a step alone, at lengths that are known."
-)
 
 
 #: Why a run is told less well than a step.
@@ -378,8 +384,8 @@ def rl_evidence(document: Document) -> Evidence:
     said = _runs_words(document, alike, alike["median_abs_error"], "usd")
     held = f"the 90\u00a0% interval held {percent(alike['coverage_90'])} of them"
     what = f"{alike['what'][:1].upper()}{alike['what'][1:]}"
-    details = f"{what}{sources}, each left out of the fit that predicts it; {held}.{_side_words(document, alike)}"
-    return _of_workload((f"{said} {_own_words(alike, document)}", f"{details} {_OF_A_STEP} {_WIDER}"), alike, "rl")
+    details = f"{what}{sources}, each left out of the fit that predicts it; {held}.{_of_others(document, alike)}"
+    return _of_workload((f"{said} {_own_words(alike, document)}", f"{details} {_OF_A_STEP}"), alike, "rl")
 
 
 def _of_workload(said: tuple[str, str], alike: Document, workload: str) -> Evidence:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -131,28 +131,29 @@ def _context(document: Mapping[str, Any], ledger: Ledger) -> str:
     said = (
         currencies(document, ledger),
         income_sentence(document["income"]) if "income" in document else "",
-        _depends(document["drivers"], fixed_price(ledger)),
+        _depends(document, ledger),
     )
     return " ".join(part for part in said if part)
 
 
-def _depends(drivers: Sequence[Mapping[str, Any]], price: str) -> str:
-    """The input that moves the total most, from where to where, the lower cost first; and a price that is fixed."""
-    if not drivers:
+def _depends(document: Mapping[str, Any], ledger: Ledger) -> str:
+    """The input that moves the total most, the lower cost first; and what a price that is fixed leaves out of it."""
+    if not document["drivers"]:
         return ""
-    most = plots.by_swing(drivers)[0]
+    most = plots.by_swing(document["drivers"])[0]
     low, high = sorted(most[end]["usd"] for end in ("total_at_low", "total_at_high"))
-    cost = f"The cost, at {price}," if price else "The cost"
-    return (
-        f"{cost} depends most on {input_phrase(most['name'])}: {words(low, 'USD', 2)} to {words(high, 'USD', 2)} by "
+    said = (
+        f"The cost depends most on {input_phrase(most['name'])}: {words(low, 'USD', 2)} to {words(high, 'USD', 2)} by "
         "that alone."
     )
+    price, per_dollar = fixed_price(ledger), figure_words(document["total"]["gpu_hours"], "USD")
+    return f"{said} A GPU-hour counts {price}, without a range; each dollar of it is {per_dollar}." if price else said
 
 
 def fixed_price(ledger: Ledger) -> str:
     """The price of a GPU-hour where it is one number, and so not in the range; empty elsewhere."""
     price = ledger.usd_per_gpu_hour()
-    return f"a fixed {words(price, 'USD')} per GPU-hour" if price else ""
+    return words(price, "USD") if price else ""
 
 
 def currencies(document: Mapping[str, Any], ledger: Ledger) -> str:

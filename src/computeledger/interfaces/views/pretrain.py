@@ -17,9 +17,11 @@ from computeledger.interfaces.view import Card, Cell, Plot, Table, View, quantit
 from computeledger.interfaces.views.capacity import capacity_words
 from computeledger.interfaces.views.evidence import training_evidence
 from computeledger.interfaces.views.grounds import memory_fact, price_ground, rent_taken
-from computeledger.interfaces.views.published import published_hours, published_run
+from computeledger.interfaces.views.published import gpus_of_run, published_hours, published_run
 from computeledger.interfaces.views.step import (
     PLAINLY,
+    advice_plots,
+    advice_table,
     operations_plot,
     operations_table,
     parts_table,
@@ -59,8 +61,6 @@ _SAME_RUN_FRACTION = 0.05
 _LINE = 76
 #: Share of a step's waits from which on a sentence names it.
 _SAID = 0.05
-#: Changes that are listed.
-_CHANGES = 5
 #: What a step waits for, where the name of the share is not what it waits for.
 _WAITS_FOR = {"bubble": "other pipeline stages", "uneven stages": "the slowest stage", "host": "the host"}
 #: Stages that the table of memory lists at most.
@@ -136,9 +136,10 @@ def _published(answer: PretrainAnswer, document: Mapping[str, Any]) -> tuple[Tab
 
 
 def _published_run(answer: PretrainAnswer, document: Mapping[str, Any]) -> str:
-    """What the makers published of the run that is asked about."""
+    """What the makers published of the run that is asked about, on as many GPUs where they say how many."""
     known, chip = answer.result.scenario.model.published, answer.setting.machine.system.accelerator.short_name
-    return published_run(known, document["gpu_hours"], chip) if _is_own_run(known, document) else ""
+    is_own = _is_own_run(known, document) and gpus_of_run(known) in (None, document["n_gpus"])
+    return published_run(known, document["gpu_hours"], chip) if is_own else ""
 
 
 def _is_own_run(known: Mapping[str, Fact], document: Mapping[str, Any]) -> bool:
@@ -354,13 +355,14 @@ def _plots(document: Mapping[str, Any], chip: Accelerator) -> tuple[Plot, ...]:
     return (
         Plot("parts", "Where a step's time goes", f"Each part with its 90 % interval.{rest}",
              bars_figure(parts, "s", PHASE_COLORS["pretraining"], remarks=PLAINLY), "step_s"),
+        Plot("memory", "Memory of the busiest GPU", usable, memory_figure(memory), "memory_bytes",
+             text=textwrap.fill(memory_fact(memory, _fit_words(document))[1], _LINE), is_detail=True),
+        *advice_plots(document["advice"]),
         Plot("binds", "Bottlenecks", f"Shares of the step by what it waits for.{small}", strip_figure(binds, colors),
              "microbatch_s", is_detail=True),
         Plot("goodput", "What failures take", f"Shares of the run's time, of which {percent(spent['useful'])} is "
              f"useful. {failing[:1].upper()}{failing[1:]}, the interval that costs least.",
              bars_figure(lost, "fraction", BAD), "goodput_fraction", text=_goodput(document), is_detail=True),
-        Plot("memory", "Memory of the busiest GPU", usable, memory_figure(memory), "memory_bytes",
-             text=textwrap.fill(memory_fact(memory, _fit_words(document))[1], _LINE), is_detail=True),
     )  # fmt: skip
 
 
@@ -384,7 +386,7 @@ def _tables(document: Mapping[str, Any]) -> list[Table]:
     if "remedies" in document:
         out.append(_remedies(document))
     if document["advice"]:
-        out.append(_advice(document["advice"]))
+        out.append(advice_table(document["advice"]))
     if "stages" in document:
         out.append(_stages(document["stages"]))
     out.append(_worth(document["worth"]))
@@ -469,11 +471,6 @@ def _remedies(document: Mapping[str, Any]) -> Table:
         for one in document["remedies"]
     ]
     return Table(f"What fits instead ({largest} take the most)", ("change", "layout", "step #"), rows, "memory_bytes")
-
-
-def _advice(advice: Sequence[Mapping[str, Any]]) -> Table:
-    rows = [[one["change"], f"+{percent(one['gain_fraction'])}", one["remark"]] for one in advice[:_CHANGES]]
-    return Table("What would change it (medians, same model)", ("change", "tokens/s #", "remark"), rows, "step_s")
 
 
 def _levers(document: Mapping[str, Any]) -> Table:

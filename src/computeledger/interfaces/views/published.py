@@ -8,6 +8,7 @@ from typing import Any
 
 from computeledger.facts.schema import Fact
 from computeledger.fields import Record
+from computeledger.frontier.epoch_files import shipped_runs
 from computeledger.interfaces.view import Cell, Table, cited
 from computeledger.questions.wording import interval_words, percent, point, with_interval_words, words
 from computeledger.units import format_si
@@ -63,6 +64,19 @@ def published_run(known: Mapping[str, Fact], modelled: Any, chip: str) -> str:
         return ""
     here, off = format_si(point(modelled)), off_words(point(modelled), fact.value, 2)
     return f"Published: {format_si(fact.value)} GPU-hours; modelled without failures: {here} ({off})."
+
+
+def gpus_of_run(known: Mapping[str, Fact]) -> float | None:
+    """GPUs of the model's own training run, by the list of runs that its training FLOP are from; None where unknown.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> [gpus_of_run(load_model(name).published) for name in ("deepseek-ai/DeepSeek-V3", "Qwen/Qwen3-8B")]
+    [2048.0, None]
+    """
+    fact = known.get("training_flop")
+    return None if fact is None else next((one.n_chips for one in shipped_runs() if one.name == fact.locator), None)
 
 
 def off_words(modelled: float, published: float, digits: int = 3) -> str:

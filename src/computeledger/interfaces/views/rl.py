@@ -49,8 +49,8 @@ _TILES = (
     ("usd", "Cost", "USD", ""),
     ("gpu_hours", "GPU-time", "GPU-hours", ""),
     ("days", "Takes", "days", ""),
-    ("gpu_time_beside_pretraining", "A sampled token costs", "times", ""),
     ("idle_fraction", "Idle: GPUs that wait", "fraction", ""),
+    ("gpu_time_beside_pretraining", "A sampled token costs", "times", ""),
     ("utilization_fraction", "Utilisation", "fraction", ""),
     ("step_s", "Step", "s", "step"),
 )
@@ -96,8 +96,10 @@ def view(answer: RLAnswer, working: bool) -> View:
 
 
 def _tile(document: Mapping[str, Any], key: str, label: str, unit: str, why: str) -> Tile:
-    """A figure of the run; one in times says of what."""
+    """A figure of the run; one in times and what idles say of what."""
     found = tile(document, key, label, unit, why)
+    if key == "idle_fraction" and found.band:
+        return replace(found, band=f"{found.band} of the GPU-time")
     return replace(found, band=f"a pretraining token ({found.band})") if unit == "times" else found
 
 
@@ -152,10 +154,9 @@ def _headline(document: Mapping[str, Any], chip: str) -> str:
     subject = f"RL of {short_model(document['model'])} on {chips_words(document['n_gpus'], chip)}"
     if "comparison" in document:
         return _verdict(subject, document["comparison"])
-    hours, usd = document["gpu_hours"], figure_words(document["usd"], "USD")
     name, share = _largest(document)
-    steps = f"{point(document['steps']):,.0f}"
-    said = f"{usd} and {figure_words(hours, 'GPU-hours')} for {steps} steps, {percent(share, 2)} of it {name}"
+    steps, usd = f"{point(document['steps']):,.0f}", figure_words(document["usd"], "USD")
+    said = f"{usd} for {steps} steps, {percent(share, 2)} of it {name}"
     return headline_words(subject, said, document["usd"], "USD")
 
 
@@ -183,18 +184,18 @@ def _largest(document: Mapping[str, Any]) -> tuple[str, float]:
 
 
 def _context(document: Mapping[str, Any]) -> str:
-    """Why a sampled token costs more than one of pretraining, how many are sampled, and what idles if anything does."""
+    """Why a sampled token costs more than one of pretraining, how many are sampled, and how much idles."""
     if "comparison" in document:
         return _differs(document["comparison"])
     idle_fraction = point(document["idle_fraction"])
-    idle = f"; {percent(idle_fraction, 2)} of the GPU-time idles" if idle_fraction >= _TOLD else ""
+    idle = f"{percent(idle_fraction, 2)} of the GPU-time" if idle_fraction >= _TOLD else "next to no GPU-time"
     paced = "; too few environments set the pace" if document["binding_phase"] == "environments" else ""
     sampled = figure_words(document["tokens"], "")
     times = figure_words(document["gpu_time_beside_pretraining"], "").strip()
     costs = f"a sampled token costs {times} times a pretraining token"
     why = _busy(document)
     first = f"{why}, so {costs}" if why else f"{costs[0].upper()}{costs[1:]}"
-    return f"{first}. {sampled} are sampled{idle}{paced}."
+    return f"{first}. {sampled} are sampled; {idle} idles{paced}."
 
 
 def _busy(document: Mapping[str, Any]) -> str:
@@ -236,9 +237,9 @@ def _differs(one: Mapping[str, Any]) -> str:
 
 
 def _notes(document: Mapping[str, Any]) -> list[str]:
-    interval = f"the ranges are those of: {document['interval']['class']}"
+    interval = f"ranges are as wide as those of: {document['interval']['class']}"
     if basis := document["interval"].get("rests_on"):
-        interval += f"; {basis}"
+        interval += f"; they rest on {basis.partition('; none is of')[0]}"
     counted = "a sampled token is counted whether the rollout is kept or dropped"
     found = [interval, counted, framework_words(document["framework"]), demand_words(document["demand"])]
     compared = document.get("comparison", {})

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.interfaces.plots import training as plots_training
+from computeledger.interfaces.plots.bars import bars_figure
+from computeledger.interfaces.plots.palette import GOOD
 from computeledger.interfaces.view import Cell, Plot, Table, quantity_cell, share_cell
 from computeledger.questions.wording import figure_words, percent, point, show, words
 from computeledger.units import DAY_S, YEAR_S
@@ -168,3 +170,28 @@ def timeline_rows(drawn: Mapping[str, Any], width: int) -> list[tuple[str, str]]
             rows[stage][cell] = chr(ord(_FIRST_OF[kind]) + microbatch % 10)
     out = [(f"stage {stage}" if stages < 11 else f"st {stage}", "".join(cells)) for stage, cells in rows.items()]
     return out if stages <= _STAGE_ROWS else [*out[:half], ("...", ""), *out[half:]]
+
+
+#: Changes that are listed.
+_CHANGES = 5
+#: How a change's remark says that it takes more memory than there is.
+_TOO_MUCH = "too much"
+
+
+def advice_plots(advice: Sequence[Mapping[str, Any]]) -> tuple[Plot, ...]:
+    """What single changes gain, and what of each does not fit."""
+    if not advice:
+        return ()
+    shown = advice[:_CHANGES]
+    remarks = {one["change"]: "does not fit" for one in shown if _TOO_MUCH in one["remark"]}
+    gains = {one["change"]: float(f"{one['gain_fraction']:.2g}") for one in shown}
+    caption = "Tokens a second that one change alone gains, medians; the table below says what comes with it."
+    return (Plot("advice", "What would change it", caption, bars_figure(gains, "fraction", GOOD, remarks=remarks),
+                 "step_s"),)  # fmt: skip
+
+
+def advice_table(advice: Sequence[Mapping[str, Any]]) -> Table:
+    """Each change with its gain and what comes with it."""
+    rows = [[one["change"], f"+{percent(one['gain_fraction'])}", one["remark"]] for one in advice[:_CHANGES]]
+    title = "What would change it (medians, same model)"
+    return Table(title, ("change", "tokens/s #", "remark"), rows, "step_s", is_detail=True)

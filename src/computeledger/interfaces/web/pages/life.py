@@ -43,7 +43,7 @@ _SCENARIO = (
     Control("model", "Model", "choice", choices=tuple(model_ids()), choice_of=model_name,
             group="What"),
     Control("system", "System", "choice", choices=tuple(offered_systems()), choice_of=bundled_system_id,
-            group="What"),
+            group="What", help="One node, such as 8 H800; GPUs counts those of all nodes."),
     Control("precision", "Precision", "choice", choices=("", "bf16", "fp8", "fp4"), blank="the model's own",
             follows="model", group="What"),
     box("price", "GPU-hour", follows="system", group="What", blank="rent"),
@@ -117,7 +117,10 @@ def _view(answer: Answer) -> View:
             part for part in (_trusted(answer.document), _stated_words(answer.document), evidence.text) if part
         )
         evidence = dataclasses.replace(evidence, text=text)
-    published = tuple(dataclasses.replace(one, rows=[*one.rows, *stated], is_detail=True) for one in published)
+    published = tuple(
+        dataclasses.replace(one, rows=[*one.rows, *stated], is_detail=True, note=_assumed_words(stated))
+        for one in published
+    )
     ledger, *others = view.tables
     left = _left_over(answer.asked, answer.document)
     return dataclasses.replace(
@@ -130,10 +133,19 @@ def _view(answer: Answer) -> View:
         notes=(
             *_dropped(dropped),
             *view.notes,
-            *(f"{label}: {text}" for label, text in view.facts if not text.startswith("the plan states")),
+            *(f"{label}: {text}" for label, text in view.facts if not _is_aside(label, text)),
         ),
         working=(),
     )
+
+
+#: Ends of labels of facts that define a coefficient, which the page does not show.
+_DEFINES = ("MFU", "compares with")
+
+
+def _is_aside(label: str, text: str) -> bool:
+    """Whether a fact stands elsewhere on the page, or defines what is not on it."""
+    return text.startswith("the plan states") or label.endswith(_DEFINES)
 
 
 #: Boxes that a plan fills for its own model, in the order of the first lines.
@@ -217,6 +229,14 @@ def _stated_later(document: Mapping[str, Any]) -> list[list[str]]:
         for name, phase in document["phases"].items()
         if name != "pretraining" and (modelled := stated_beside(phase)) is not None
     ]
+
+
+def _assumed_words(stated: list[list[str]]) -> str:
+    """Why the model is far from GPU-hours of a later phase."""
+    if not stated:
+        return ""
+    phases = listed([row[0] for row in stated])
+    return f"{phases}: the GPU-hours are published, steps and lengths are not; the model runs what the plan assumes"
 
 
 def _modelled(document: Any) -> tuple[Mapping[str, Fact], Any]:

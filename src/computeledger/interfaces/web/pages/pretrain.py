@@ -16,7 +16,9 @@ from computeledger.workloads.questions.pretrain import PretrainQuestion
 
 _CONTROLS = controls_of(PretrainQuestion, {
     "model": choices(model_ids, model_name, "deepseek-ai/DeepSeek-V3"),
-    "system": choices(offered_systems, bundled_system_id, "h800-nvl8"),
+    "system": choices(offered_systems, bundled_system_id, "h800-nvl8") | {
+        "help": "One node, such as 8 H100 or 2xl40s, or the path of a system TOML; GPUs counts those of all nodes."
+    },
     "gpus": {"default": "2048", "unit": "GPUs", "is_power": True},
     "tokens": {"default": "14.8T", "whole": False},
     "sequence_tokens": {},

@@ -13,7 +13,9 @@ from computeledger.workloads.questions.setup import BACKENDS
 
 _CONTROLS = controls_of(RLQuestion, {
     "model": choices(model_ids, model_name, "Qwen/Qwen3-8B"),
-    "system": choices(offered_systems, bundled_system_id, "h100-nvl8"),
+    "system": choices(offered_systems, bundled_system_id, "h100-nvl8") | {
+        "help": "One node, such as 8 H100 or 2xl40s, or the path of a system TOML; GPUs counts those of all nodes."
+    },
     "gpus": {"default": "64", "unit": "GPUs", "is_power": True},
     "rollout_tokens": {"name": "rollout", "default": "4K..8K"},
     "prompt_tokens": {"name": "prompt"},

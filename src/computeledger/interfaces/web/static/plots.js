@@ -24,9 +24,10 @@ const libraryLoaded = new Promise((go) => {
   if (window.Plotly) go(); else document.addEventListener("DOMContentLoaded", go, { once: true });
 });
 
-// where there is room, a figure takes its lower height, with its words beside its marks
+// where there is room, a figure takes its lower height, with its words beside its marks; where there is little, a part of its axis
 function roomy(figure) {
-  const { wide } = figure.layout.meta ?? {};
+  const { wide, narrow: part } = figure.layout.meta ?? {};
+  if (part && narrow.matches) return { ...figure, layout: { ...figure.layout, xaxis: { ...figure.layout.xaxis, ...part.xaxis } } };
   if (!wide || narrow.matches) return figure;
   const annotations = figure.layout.annotations.map((one, i) => ({ ...one, ...wide.notes[i] }));
   const across = Object.fromEntries(["xaxis", "xaxis2"].map((name) => [name, { ...figure.layout[name], domain: wide.domain }]));
