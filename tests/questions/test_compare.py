@@ -20,7 +20,7 @@ from computeledger.errors import InputError
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.fitting import Page
 from computeledger.interfaces.tables import new_table
-from computeledger.interfaces.views.compare_words import kept_words
+from computeledger.interfaces.views.compare_words import chance_words, kept_words
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.answers.compare import recommended_place
 from computeledger.questions.answers.serving.offers import read_offers
@@ -32,6 +32,7 @@ from computeledger.workloads.serving.offers import (
     PromisedFleet,
     chances,
     cheaper_probability,
+    cheapest_probabilities,
     fleet_priced,
     load_offer_errors,
 )
@@ -503,3 +504,38 @@ def test_the_tables_are_whole(answer: Any, columns: int, monkeypatch: pytest.Mon
                 drawn.add_row(*(cell if isinstance(cell, str) else cell.text for cell in row))
             out.print(drawn)
         assert max(map(len, printed.get().splitlines())) <= columns
+
+
+def test_the_chances_to_be_the_cheapest_of_all_are_those_of_drawn_rents() -> None:
+    """Two that rent the same chip move together; an API's price stands."""
+    of = ("b200", "h200", "h200", "")
+    fleets = [
+        Priced(usd, price_spread=spread, price_of=chip)
+        for usd, spread, chip in zip((1.0, 1.1, 1.3, 1.2), (0.4, 0.3, 0.3, 0.0), of, strict=True)
+    ]
+    rng = np.random.default_rng(1)
+    scores = {chip: rng.standard_normal(200_000) for chip in set(of)}
+    costs = np.array([one.usd * np.exp(one.price_spread * scores[one.price_of]) for one in fleets])
+    drawn = np.bincount(costs.argmin(axis=0), minlength=len(fleets)) / costs.shape[1]
+    found = cheapest_probabilities(fleets)
+    assert found == pytest.approx(drawn, abs=0.005) and found.sum() == pytest.approx(1, abs=0.005)
+    assert found[2] == 0, "never cheaper than the same chip for less"
+    assert cheapest_probabilities(fleets[:1]).tolist() == [1.0]
+
+
+def test_a_chance_of_hardly_anything_is_not_called_sure() -> None:
+    assert chance_words(7e-21) == "< 1 %" and chance_words(1 - 1e-9) == "> 99 %"
+
+
+def test_rents_that_differ_leave_open_which_is_the_cheapest_and_the_next_has_its_range() -> None:
+    offers = [{"name": name, "system": f"{name}-nvl8"} for name in ("h100", "h200")]
+    load = LOAD | {"input_tokens": 1000, "output_tokens": 200, "requests_per_s": 40, "layout": "tp1"}
+    answer = cl.compare({"workload": load, "promise": {"tpot": "40ms"}, "offer": offers})
+    document, view = answer.to_dict(), answer.view()
+    odds = [one["fleet"]["cheapest_probability"] for one in document["offers"]]
+    assert sum(odds) == pytest.approx(1, abs=0.01) and 0.1 < max(odds) < 0.9
+    likely = f"{round(100 * document['recommended']['cheapest_probability'])} % likely the cheapest of 2 offers"
+    assert likely in view.headline.replace("\u00a0", " ")
+    after = next(one for one in view.tiles if one.label.startswith("Next"))
+    assert " to $" in after.band and "likely the cheapest" in after.band
+    assert "Rents differ, so another may be" in view.context

@@ -80,7 +80,7 @@ def _known(one: Mapping[str, Any]) -> dict[str, str]:
 
 _SPELT = {"attempts usd per task": "tries, checks and any person", "waiting usd per task": "waiting",
           "failure usd per task": "tasks not completed",
-          "n params active": "active parameters", "n params total": "total parameters", "rl": "RL",
+          "n params active": "active parameters", "n params total": "total parameters", "n gpus": "GPUs", "rl": "RL",
           "usd per mtok": "USD/Mtok", "usd": "USD", "gpu": "GPU", "kv": "KV", "mfu": "MFU", "flop": "FLOP",
           "ttft s": "TTFT", "tpot s": "TPOT", "per s": "per second", "params": "parameters"}  # fmt: skip
 

@@ -40,7 +40,7 @@ def memory_figure(held: ServingMemory, capacity: Term | None = None) -> Figure:
     15000000000.0
     """
     parts = ("weights", "kv_cache", "activations", "workspace")
-    tenants = tuple(Term(name.replace("_", " "), getattr(held, f"{name}_bytes"), "bytes") for name in parts)
+    tenants = tuple(Term(name.replace("kv_", "KV "), getattr(held, f"{name}_bytes"), "bytes") for name in parts)
     one = Term("cache of one more sequence", held.sequence_bytes, "bytes")
     formula = "weights + KV cache + activations + workspace, on the busiest GPU"
     return Figure(

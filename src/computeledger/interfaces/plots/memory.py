@@ -106,15 +106,38 @@ def memory_rows_figure(rows: Sequence[tuple[str, Mapping[str, float]]]) -> Spec:
     return {"data": data, "layout": layout}
 
 
+#: Share of a memory below which what an engine keeps free is not seen.
+_LEAST_KEPT = 0.005
+
+
+def kept_free(held: Mapping[str, float]) -> float:
+    """What an engine leaves free of a GPU, however large the cache: 0 where it fills all of it [byte].
+
+    Examples
+    --------
+    >>> kept_free({"total": 4e10, "kv_cache": 1e10, "cache_capacity": 4.2e10, "capacity": 8e10})
+    8000000000.0
+    """
+    if "cache_capacity" not in held or held["total"] > held["capacity"]:
+        return 0.0
+    kept = held["capacity"] - (held["total"] - held["kv_cache"] + held["cache_capacity"])
+    return kept if kept > _LEAST_KEPT * held["capacity"] else 0.0
+
+
 def _frame(y: float, held: Mapping[str, float]) -> list[Spec]:
     """What a GPU has around its bar, and a line where it ends if more is needed."""
     end = round(held["capacity"] / gigabytes()[1], 4)
+    reserve = kept_free(held) / gigabytes()[1]
+    kept: list[Spec] = [{
+        "type": "rect", "x0": round(end - reserve, 4), "x1": end, "y0": y - _FRAME, "y1": y + _FRAME, "layer": "below",
+        "fillcolor": parts.faint(palette.OTHER, 0.6), "line": {"width": 0},
+    }] if reserve else []  # fmt: skip
     frame: Spec = {
         "type": "rect", "x0": 0, "x1": end, "y0": y - _FRAME, "y1": y + _FRAME, "layer": "below",
         "fillcolor": parts.faint(palette.OTHER, 0.15), "line": {"color": palette.OTHER, "width": 1},
     }  # fmt: skip
     if held["total"] <= held["capacity"]:
-        return [frame]
+        return [frame, *kept]
     edge = {"type": "line", "x0": end, "x1": end, "y0": y - _FRAME, "y1": y + _FRAME,
             "line": {"color": palette.BAD, "width": 3}}  # fmt: skip
     return [frame, edge]

@@ -159,10 +159,12 @@ def _costs(known: Sequence[Offered]) -> Table:
     has_month = any(one["usd_per_month"] is not None for one in known)
     has_kept = any(one["kept_probability"] is not None for one in known)
     order = f"costs more than {cheapest(known)['label']}" if len(known) > 1 and not _has_fewer(known) else ""
+    has_odds = sum(map(is_sure, known)) > 1
     rows: list[list[str | Cell]] = [
         [
-            _name(one, one is known[0] and len(known) > 1),
+            _name(one, known),
             *([Cell(paid(one), below=_interval(one, paid_ends(one)))] if has_month else []),
+            *([chance_words(one["cheapest_probability"])] if has_odds else []),
             *([chance_words(one["kept_probability"])] if has_kept else []),
             figure_words(ends(one), "USD") if has_month else Cell(str(one["cost"]), below=_interval(one, ends(one))),
             *([_costs_more(known, one)] if order else []),
@@ -172,6 +174,7 @@ def _costs(known: Sequence[Offered]) -> Table:
     columns = (
         "offer",
         *(["a month #"] if has_month else []),
+        *(["cheapest #"] if has_odds else []),
         *([_kept_heading(known)] if has_kept else []),
         "per thousand requests #",
         *([f"{order} #"] if order else []),
@@ -179,7 +182,8 @@ def _costs(known: Sequence[Offered]) -> Table:
     sure = ["as many GPUs as keep what is asked in nine of ten cases"]
     sure += ["where no number does, the fewest expected to"] * (not all(map(is_sure, known)))
     chance = [f"{order}: the chance of it; near 50 % the order is open"] if order else []
-    note = "; ".join([*(sure if _has_fewer(known) else []), *(_kept_note(known) if has_kept else []), *chance])
+    odds = ["cheapest: the chance to be that, of fleets that do, as rents differ"] * has_odds
+    note = "; ".join([*(sure if _has_fewer(known) else []), *odds, *(_kept_note(known) if has_kept else []), *chance])
     return Table(
         "What each costs", columns, rows, "usd_per_request", note, strong=(0,), is_stacked=True,
         drops=(order, "per thousand requests"),
@@ -237,10 +241,24 @@ def _kept_note(known: Sequence[Offered]) -> list[str]:
 _MEDIANS = "medians are for even arrivals; a share of the requests is simulated, and may take a GPU more or less"
 
 
-def _name(one: Offered, is_recommended: bool) -> Cell:
-    """What readers call an offer and its fleet; its id, and what is left open."""
+def _name(one: Offered, known: Sequence[Offered]) -> Cell:
+    """What readers call an offer and its fleet; its id, what is left open, and why it takes so many GPUs."""
     own = [one["name"]] if one["name"] not in one["label"] else []
-    return Cell(one["label"], below=", ".join([*(["recommended"] if is_recommended else []), *own, *_terms(one)]))
+    recommended = ["recommended"] if one is known[0] and len(known) > 1 else []
+    return Cell(one["label"], below=", ".join([*recommended, *own, *_terms(one), *_many(one, known[0])]))
+
+
+#: Times the GPUs of the recommended fleet from which on a count is explained (an assumption).
+_MANY = 5.0
+
+
+def _many(one: Offered, best: Offered) -> list[str]:
+    """Why an offer takes many more GPUs than the recommended one: how little each serves within the limits."""
+    each, most = one["requests_per_s_per_gpu"], best["requests_per_s_per_gpu"]
+    if each is None or most is None or most < _MANY * each:
+        return []
+    within = " within the limits" if one["limits"] else ""
+    return [f"each serves {words(each, '', 2)}\u00a0requests/s{within} (recommended: {words(most, '', 2)})"]
 
 
 def _terms(one: Offered) -> list[str]:
@@ -268,12 +286,17 @@ def _systems(known: Sequence[Offered]) -> list[Table]:
         ]
         for one in own
     ]
-    columns = ["offer", "layout", *(["first token #", "speed for one user #"] if has_times else [])]
+    columns = [
+        "offer",
+        "layout",
+        *(["first token #", "speed for one user #"] if has_times else []),
+    ]
     columns += [*(["power #"] if has_fleet else []), "J/token #", "bound"]
     said = _OF_REQUESTS if is_promise else _MEDIANS
     notes = [said] * (has_fleet and has_times)
     note = "; ".join([*notes, *["power: with cooling and losses"] * has_fleet])
-    return [Table("How each runs", tuple(columns), rows, note=note, is_stacked=True, drops=("J/token", "bound"))]
+    drops = ("J/token", "bound")
+    return [Table("How each runs", tuple(columns), rows, note=note, is_stacked=True, drops=drops, is_detail=True)]
 
 
 #: What times at a load are: within plain limits, and of a simulated promise.
@@ -453,9 +476,10 @@ def _is_narrow(one: Offered) -> bool:
 
 def _row(one: Offered, is_recommended: bool) -> Row:
     """An offer as the chart shows it."""
-    chance = one["kept_probability"]
+    chance, likely = one["kept_probability"], one["cheapest_probability"]
     sure = "" if chance is None else f", {chance_words(chance)} chance"
-    ring = ", recommended" if is_recommended else ""
+    sure = sure if likely is None else f", {chance_words(likely)} likely cheapest"
+    ring = "" if not is_recommended or likely is not None else ", recommended"
     return Row(one["label"], _quantity(one), paid(one), f"{sure}{ring}", is_recommended)
 
 

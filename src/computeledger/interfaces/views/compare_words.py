@@ -34,6 +34,8 @@ _SURE = 0.99
 NONE = "–"
 #: Offers of a tie that are named at most.
 _MOST_NAMED = 5
+#: Chance of being the cheapest from which on an offer is named as a rival, and how many are (assumptions).
+_RIVAL, _MOST_RIVALS = 0.1, 2
 #: Chips that are named at most as compared.
 _MOST_COMPARED = 6
 #: A request costs so little that people quote this many.
@@ -232,7 +234,11 @@ def headline(known: Sequence[Offered], n_refused: int) -> str:
         if n_sure < n:
             only = f"the only one of {of} that {keeps(best)}"
             which = only if n_sure == 1 else f"cheapest of the {n_sure} of {n} offers that {keep(best)}"
+        chance = best["cheapest_probability"]
         said = f"{cost}, {which} in nine of ten cases"
+        if chance < CLEAR:
+            among = f"{n} offers" if n_sure == n else f"the {n_sure} of {n} offers that {keep(best)}"
+            said = f"{cost}, {chance_words(chance)} likely the cheapest of {among}"
     else:
         rank = f"the cheapest of {of}" if n > 1 else "the only offer"
         said = ", ".join([*([] if as_likely(known) else [rank]), f"{surely} for {cost}" if surely else cost])
@@ -248,12 +254,20 @@ def tiles(known: Sequence[Offered]) -> tuple[Tile, ...]:
     best, gamble = known[0], _gamble(known)
     out = [_tile(f"Recommended: {best['label']}" if len(known) > 1 else str(best["label"]), best)]
     if len(known) > 1 and is_sure(best) and is_sure(known[1]):
-        out.append(_tile(f"Next: {known[1]['label']}", known[1]))
+        after = known[1]
+        likely = [_cheapest_words(after)] if best["cheapest_probability"] < CLEAR else []
+        band = ", ".join(filter(None, [ends_said(paid_ends(after), "USD"), *likely]))
+        out.append(Tile(f"Next: {after['label']}", f"{paid(after)}\u00a0{per(after)}", band))
     if gamble is not None:
         out.append(_tile(f"Cheaper: {counted(gamble)}", gamble))
     if best["usd_per_month"] is not None:
         out.append(Tile(PER_REQUESTS_TILE, figure_words(ends(best), "USD"), interval_words(ends(best), "USD")))
     return tuple(out)
+
+
+def _cheapest_words(one: Offered) -> str:
+    """How likely a fleet is the cheapest of those that keep what is asked."""
+    return f"{chance_words(one['cheapest_probability'])} likely the cheapest"
 
 
 def _gamble(known: Sequence[Offered]) -> Offered | None:
@@ -308,7 +322,17 @@ def _of_sure(known: Sequence[Offered]) -> list[str]:
     kept = f"keeps {best['limits']}" if best["limits"] else keeps(best)
     runs = runs_words(best)
     subject = f"{runs[:1].upper()}{runs[1:]}. It" if runs else "It"
-    return [f"{subject} {kept} with a chance of {chance_words(best['kept_probability'])}."]
+    return [*_rivals(known), f"{subject} {kept} with a chance of {chance_words(best['kept_probability'])}."]
+
+
+def _rivals(known: Sequence[Offered]) -> list[str]:
+    """Which other fleets are likely to be the cheapest as rents differ, where the first is not clearly that."""
+    best, others = known[0], [one for one in known[1:] if (one["cheapest_probability"] or 0.0) >= _RIVAL]
+    if best["cheapest_probability"] >= CLEAR or not others:
+        return []
+    likely = sorted(others, key=lambda one: -one["cheapest_probability"])[:_MOST_RIVALS]
+    named = listed([f"{one['label']} with {chance_words(one['cheapest_probability'])}" for one in likely])
+    return [f"Rents differ, so another may be: {named}."]
 
 
 def runs_words(one: Offered) -> str:
@@ -406,9 +430,15 @@ def _own(one: Offered) -> str:
 
 
 def chance_words(chance: float | None) -> str:
-    """A chance in percent, none said as certain."""
+    """A chance in percent, none said as certain.
+
+    Examples
+    --------
+    >>> [chance_words(one) for one in (None, 0.0, 1e-6, 0.43, 1.0)]
+    ['–', '< 1 %', '< 1 %', '43 %', '> 99 %']
+    """
     if chance is None:
         return NONE
-    return (
-        f"{100 * min(max(chance, 0.01), 0.99):.0f} %" if 0.01 <= chance <= 0.99 else ("> 99 %" if chance else "< 1 %")
-    )
+    if not 0.01 <= chance <= _SURE:
+        return "> 99 %" if chance > _SURE else "< 1 %"
+    return f"{100 * chance:.0f} %"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from computeledger.facts.schema import Accelerator
-from computeledger.interfaces.plots.memory import memory_rows_figure
+from computeledger.interfaces.plots.memory import kept_free, memory_rows_figure
 from computeledger.interfaces.view import Cell, Evidence, Plot, Table, Tile, View
 from computeledger.interfaces.views.capacity import capacity_words
 from computeledger.interfaces.views.display_names import engine_name, format_words
@@ -23,7 +24,8 @@ _COLUMNS = ("format", "filled #", "largest batch #", "longest context #")
 _PARTS = ("format", "on", "with", "weights #", "cache #", "rest #", "layout")
 _NOTE = (
     "Of several GPUs the fullest; \u00b1 holds nine of ten start-up logs, of engines that have them. The largest batch "
-    "is at this context, the longest context at this batch."
+    "is at this context, the longest context at this batch, rounded down where memory sets it. Of as many GPUs of one "
+    "size, one with a launch command comes first."
 )
 _DROPS = ("layout", "with", "rest")
 _LACKING = ("format", "on", "too much by #", "needed on each #", "of #", "what fits there")
@@ -50,7 +52,7 @@ def view(answer: MemoryAnswer, working: bool) -> View:
         tile_heading="",
         plots=(_plot(document["fits"], chips),) if shown else (),
         tables=(
-            *((_filled(fits, chips, limit), _parts_of_all(fits, chips)) if fits else ()),
+            *((_filled(fits, chips, document["batch"], limit), _parts_of_all(fits, chips)) if fits else ()),
             *([_parts(best, chips, chip)] if best and chip else []),
             *(
                 [
@@ -71,10 +73,16 @@ def view(answer: MemoryAnswer, working: bool) -> View:
         grounds=tuple(assumed_words(document)),
         notes=_unstarted(best),
         blocks=((f"Start it {_where(started)}", started["launch"]),) if started else (),
-        working=tuple(working_view(document)) if working else (),
+        working=_working(document, best, limit) if working else (),
         overline="memory",
         evidence=_evidence(document, best),
     )
+
+
+def _working(document: Mapping[str, Any], best: Mapping[str, Any] | None, limit: float) -> tuple[dict[str, Any], ...]:
+    """How the figures come about; the longest context reads as on its card."""
+    said = {} if best is None else {"longest_context_tokens": f"{_longest(best, document['batch'], limit)}\u00a0tokens"}
+    return tuple({**one, "text": said.get(one["name"], one["text"])} for one in working_view(document))
 
 
 def _context(document: Mapping[str, Any], rows: tuple[Mapping[str, Any] | None, ...], seen: str) -> str:
@@ -222,6 +230,30 @@ def _limited(one: Mapping[str, Any], limit: float) -> str:
     return "the model's limit" if one["longest_context_tokens"] >= limit > 0 else "set by memory"
 
 
+def _longest(one: Mapping[str, Any], batch: int, limit: float) -> str:
+    """The longest context: as the model has it, or rounded down to what the estimate of memory deserves.
+
+    Examples
+    --------
+    >>> held = {"rest_sd": 0.0, "activations": 4e8, "workspace": 2e8, "cache_capacity": 4e10}
+    >>> one = {"memory_bytes": held, "cache_tokens": 125_000, "longest_context_tokens": 127_803}
+    >>> _longest(one, 1, 131_072), _longest(one, 1, 127_803)
+    ('127,000', '127,803')
+    """
+    tokens = one["longest_context_tokens"]
+    return f"{tokens:,}" if tokens >= limit > 0 else _at_least(tokens, one, batch)
+
+
+def _at_least(tokens: int, one: Mapping[str, Any], batch: int = 1) -> str:
+    """Tokens of each sequence that the memory left by an estimate holds, rounded down to what that deserves."""
+    held = one["memory_bytes"]
+    if held["cache_capacity"] <= 0:
+        return f"{tokens:,}"
+    unsure = _uncertain(held) / held["cache_capacity"] * one["cache_tokens"] / batch
+    step = 10 ** math.floor(math.log10(max(unsure, 1.0)))
+    return f"{tokens // step * step or tokens:,}"
+
+
 def _known(held: Mapping[str, Any]) -> str:
     """How far a total is known: the range of what start-up logs leave open, or what is an estimate."""
     if not held["rest_sd"]:
@@ -251,8 +283,8 @@ def _tiles(
         ("GPUs", str(best["n_gpus"]), "fewest that hold it", "n_gpus"),
         ("Filled on each GPU", words(held["total"], "B"), f"{_sold(held, chip)}; {_known(held)}", "memory_bytes"),
         ("Largest batch", f"{best['largest_batch']:,}", f"of {tokens} each", "largest_batch"),
-        ("Longest context", f"{best['longest_context_tokens']:,} tokens", f"with {batch}, {_limited(best, limit)}",
-         "longest_context_tokens"),
+        ("Longest context", f"{_longest(best, document['batch'], limit)} tokens",
+         f"with {batch}, {_limited(best, limit)}", "longest_context_tokens"),
     )  # fmt: skip
     return tuple(Tile(label, text, band, key=key) for label, text, band, key in said)
 
@@ -268,6 +300,8 @@ def _plot(found: Sequence[Mapping[str, Any]], chips: Mapping[str, str]) -> Plot:
     ]
     rows = [(f"{_place(one, chips)} · {format_words(one['precision'])}", one["memory_bytes"]) for one in shown]
     caption = "A frame is the memory of one GPU; of several GPUs the fullest is drawn."
+    if any(kept_free(held) for _, held in rows):
+        caption += " Its dark end: what the engine keeps free."
     title = "Memory filled on each GPU"
     return Plot("memory", title, caption, memory_rows_figure(rows), "memory_bytes", is_wide=True)
 
@@ -301,13 +335,17 @@ def _parts(one: Mapping[str, Any], chips: Mapping[str, str], chip: Accelerator) 
         ["KV cache", words(held["kv_cache"], "B"), "exact"],
         ["activations, libraries, graphs", words(rest, "B"), fitted],
         ["free", _left(one), f"of {words(held['capacity'], 'B')}: {capacity_words(chip)}"],
-        ["most that the cache may fill", words(held["cache_capacity"], "B"), f"{one['cache_tokens']:,} tokens"],
+        [
+            "most that the cache may fill",
+            words(held["cache_capacity"], "B"),
+            f"{_at_least(one['cache_tokens'], one)} tokens",
+        ],
     ]
     title = f"How sure each part is: {format_words(one['precision'])} {_on(one, chips)}"
     return Table(title, ("part", "bytes #", "how it is known"), rows, "memory_bytes", is_detail=True)
 
 
-def _filled(fits: Sequence[Mapping[str, Any]], chips: Mapping[str, str], limit: float) -> Table:
+def _filled(fits: Sequence[Mapping[str, Any]], chips: Mapping[str, str], batch: int, limit: float) -> Table:
     """How full each way to hold the model is, and how much more it holds: few columns, to be compared on a phone."""
     rows: list[list[str | Cell]] = []
     for one in sorted(fits, key=_size):
@@ -315,7 +353,7 @@ def _filled(fits: Sequence[Mapping[str, Any]], chips: Mapping[str, str], limit: 
         number, _, unit = total.partition("\u00a0")
         filled = f"{number if capacity.endswith(unit) else total} of {capacity}"
         most = Cell(
-            f"{one['longest_context_tokens']:,}",
+            _longest(one, batch, limit),
             below=_limited(one, limit) if one["longest_context_tokens"] >= limit > 0 else "",
         )
         where = f"{_place(one, chips)}, {engine_name(one['engine'])}"

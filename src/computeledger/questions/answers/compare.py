@@ -30,7 +30,15 @@ from computeledger.questions.prices import BillQuestion
 from computeledger.questions.wording import meets_words
 from computeledger.units import HOURS_PER_MONTH, MEGA, MONTH_S
 from computeledger.workloads.questions.serve import ONE_POOL, ServeQuestion
-from computeledger.workloads.serving.offers import Deployed, Priced, PromisedFleet, chances, fleet_priced, spread_of
+from computeledger.workloads.serving.offers import (
+    Deployed,
+    Priced,
+    PromisedFleet,
+    chances,
+    cheapest_probabilities,
+    fleet_priced,
+    spread_of,
+)
 from computeledger.workloads.sweep import sweep as in_order
 from computeledger.writing import write_bytes
 
@@ -134,6 +142,12 @@ class Compared:
             return None if served.kept_probability is None else 1.0
         return served.sure["usd_per_month"] / served.usd_per_month if served.sure and served.usd_per_month else None
 
+    def _per_gpu(self, gpus: int | None) -> float | None:
+        """Requests that each GPU of a fleet serves; None without a load [1/s]."""
+        question = self.offer.question
+        rate = None if question is None else question.requests_per_s
+        return None if rate is None or not gpus else median_of(rate) / gpus
+
     def fleet(self) -> dict[str, Any]:
         """The fleet to take of it: the GPUs that keep what is asked with 90 %; the fewest where no number does."""
         served, ratio = self.served, self.sure_ratio or 1.0
@@ -142,6 +156,7 @@ class Compared:
         return {
             "gpus": sure["gpus"] if sure else served.gpus,
             "replicas": sure.get("replicas") if sure else served.replicas,
+            "requests_per_s_per_gpu": self._per_gpu(sure["gpus"] if sure else served.gpus),
             "layout": sure.get("layout", served.layout) if sure else served.layout,
             "w": None if served.w is None else served.w * ratio,
             "joules_per_token": None if served.j_per_token is None else served.j_per_token * ratio,
@@ -195,6 +210,14 @@ class CompareAnswer(Answer):
         return self.offers[0] if self.offers else None
 
     @property
+    def cheapest_probabilities(self) -> tuple[float | None, ...]:
+        """Chance of each fleet that keeps what is asked with 90 % to be the cheapest of those, as rents differ."""
+        sure = [(one, one.sure_ratio) for one in self.offers if one.sure_ratio is not None]
+        fleets = [replace(one.priced, usd=one.served.usd_per_request * ratio) for one, ratio in sure]
+        odds = iter(cheapest_probabilities(fleets).tolist())
+        return tuple(None if one.sure_ratio is None else next(odds) for one in self.offers)
+
+    @property
     def has_working(self) -> bool:
         """Each offer's own answer has it."""
         return False
@@ -208,13 +231,14 @@ class CompareAnswer(Answer):
     def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger compare --json`` prints it; an offer's working is that of ``serve``."""
         del working
-        rows = [self._row(place) for place in range(len(self.offers))]
+        odds = self.cheapest_probabilities
+        rows = [self._row(place, chance) for place, chance in enumerate(odds)]
         refused = [_asked_document(one.offer) | {"rank": None, "why": one.why} for one in self.without_answer]
         best = self.recommended
-        recommended = best and {"offer": best.offer.name, **best.fleet()}
+        recommended = best and {"offer": best.offer.name, **next(one["fleet"] for one in rows if one["is_recommended"])}
         return {"recommended": recommended, "offers": [*rows, *refused], "break_even": self._break_even()}
 
-    def _row(self, place: int) -> dict[str, Any]:
+    def _row(self, place: int, chance: float | None) -> dict[str, Any]:
         """An offer with what it takes, and how it stands to the others."""
         one = self.offers[place]
         low, high = one.priced.interval_usd
@@ -228,7 +252,7 @@ class CompareAnswer(Answer):
             **{_KEYS.get(key, key): value for key, value in asdict(one.served).items() if key not in _OF_THE_FLEET},
             "usd_per_request_p05": low,
             "usd_per_request_p95": high if math.isfinite(high) else None,
-            "fleet": one.fleet(),
+            "fleet": {**one.fleet(), "cheapest_probability": chance},
             "cheaper_than_next_probability": None if is_last else self.cheaper[place][place + 1],
             "cheaper_probability": {
                 name: chance for name, chance in zip(names, self.cheaper[place], strict=True) if name != names[place]

@@ -383,3 +383,43 @@ def chances(offers: Sequence[Priced]) -> NDArray[np.float64]:
             found[place, other] = cheaper_probability(one, offers[other])
             found[other, place] = 1 - found[place, other]
     return found
+
+
+def cheapest_probabilities(fleets: Sequence[Priced]) -> NDArray[np.float64]:
+    """Probability of each fleet, as large as it is, to be the cheapest of all as rents differ.
+
+    Fleets whose price is of the same thing move together; the rents of others are independent.
+
+    Parameters
+    ----------
+    fleets : sequence of Priced
+        For one workload; their cost moves with its price alone.
+
+    Returns
+    -------
+    ndarray
+        Of each; together 1 [-].
+
+    Examples
+    --------
+    >>> h100, b200 = (Priced(usd, price_spread=0.2, price_of=chip) for usd, chip in ((1.0, "h100"), (1.05, "b200")))
+    >>> cheapest_probabilities([h100, b200]).round(2).tolist()
+    [0.57, 0.43]
+    """
+    scores, share_below = _normal(_OWN), np.vectorize(NormalDist().cdf, otypes=[float])
+    logs = [math.log(max(one.usd, _EQUAL)) for one in fleets]
+    names = [one.price_of or str(place) for place, one in enumerate(fleets)]
+    found = []
+    for place, one in enumerate(fleets):
+        mine = logs[place] + one.price_spread * scores
+        least = np.ones_like(mine)
+        for name in dict.fromkeys(names):
+            others = [each for each, of in enumerate(names) if of == name and each != place]
+            if name == names[place]:
+                for each in others:
+                    least *= np.heaviside(logs[each] + fleets[each].price_spread * scores - mine, 0.5)
+            elif others:
+                needed = [(mine - logs[each]) / max(fleets[each].price_spread, _EQUAL) for each in others]
+                least *= 1 - share_below(np.max(needed, axis=0))
+        found.append(float(np.mean(least)))
+    return np.array(found)

@@ -30,23 +30,24 @@ _SERVE, _TERMS = fields_of(ServeQuestion), fields_of(OfferTerms)
 #: What all offers share, with what the page shows first; limits on times are the promise.
 _SHARED: Mapping[str, Mapping[str, Any]] = {
     "model": {**choices(model_ids, model_name, "meta-llama/Meta-Llama-3.1-8B"), "help": ""},
-    "precision": {"label": "Weights", "kind": "choice", "choices": ("", *WEIGHT_FORMATS), "blank": "as stored",
-                  "help": ""},
+    "requests_per_s": {"default": "40", "blank": "none", "help": "None: the cost of GPUs that never idle."},
     "ttft": {"label": "First token within", "kind": "text", "default": "2s",
              "help": "A share of requests is simulated: some seconds for each offer."},
     "tpot": {**TIME_PER_TOKEN, "label": "Each token within", "kind": "text", "default": "40ms",
              "help": "Or a speed, in tokens/s for each user."},
+    "precision": {"label": "Weights", "kind": "choice", "choices": ("", *WEIGHT_FORMATS), "blank": "as stored",
+                  "help": ""},
     "input_tokens": {"default": "2K", "help": "A number, or how they differ: lognormal:P50:P95."},
     "cached_tokens": {"has_zero": True, "help": ""},
     "output_tokens": {"default": "300", "help": ""},
-    "requests_per_s": {"default": "40", "blank": "none", "help": "None: the cost of GPUs that never idle."},
     "e2e": {"label": "Whole request within", "kind": "text", "help": ""},
     "goodput": {"help": "Share of the requests that keep all limits at once."},
 }  # fmt: skip
-#: What a reader comes with stands first: a model, and how long its users may wait.
-_GROUPS = {"model": "Model and limits", "precision": "Model and limits", "ttft": "Model and limits",
-           "tpot": "Model and limits",
-           "e2e": "More limits", "goodput": "More limits"}  # fmt: skip
+#: What a reader comes with stands first: a model, its load, and how long its users may wait.
+_GROUPS = {
+    **dict.fromkeys(("model", "requests_per_s", "ttft", "tpot", "precision"), "Model, load and limits"),
+    **dict.fromkeys(("e2e", "goodput"), "More limits"),
+}
 #: What an offer says of itself.
 _OWN: Mapping[str, Mapping[str, Any]] = {
     "system": {"kind": "choice", "choices": ("", *offered_systems()), "choice_of": bundled_system_id, "blank": ""},
@@ -67,7 +68,7 @@ MOST_SLOTS = 6
 
 
 def _shared_control(name: str) -> Control:
-    return control_of(_SERVE[name], {**_SHARED[name], "group": _GROUPS.get(name, "Load")})
+    return control_of(_SERVE[name], {**_SHARED[name], "group": _GROUPS.get(name, "Length of requests")})
 
 
 def _own_control(place: int, name: str) -> Control:
