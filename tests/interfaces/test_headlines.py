@@ -157,7 +157,7 @@ def test_a_training_system_says_what_its_table_says(capsys: pytest.CaptureFixtur
     assert system_sentence(document) in view.context
     assert view.headline == in_names(system_headline(document))
     months = words(row["calendar_s"] / MONTH_S, "", 2)
-    assert f"in {months} months, failures included" in view.headline.replace("\u00a0", " ")
+    assert f", {months} months after it starts" in view.headline.replace("\u00a0", " ")
     (tile,) = [one for one in view.tiles if one.key == "dense.calendar_months"]
     said = (tile.text.replace("\u00a0", " "), tile.band.replace("\u00a0", " "))
     busy = words(row["busy_s"] / MONTH_S, "", 2)

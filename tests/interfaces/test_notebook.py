@@ -72,7 +72,7 @@ RESULTS = {
 ANSWERS = {
     "InvertAnswer": (lambda: cl.invert(input=2, output=12, samples=2_000), "active parameters"),
     "AllocateAnswer": (lambda: cl.allocate(budget="3M GPU-hours", inference_tokens="100T", samples=64), "Loss"),
-    "RouteAnswer": (lambda: cl.route("examples/money/route-support.toml"), "per completed task"),
+    "RouteAnswer": (lambda: cl.route("examples/money/route-support.toml"), " each"),
     "BacktestAnswer": (cl.backtest, "90 % interval"),
     "ScheduleAnswer": (lambda: cl.schedule(start="2025-01-15"), "2025-08-16"),
 }

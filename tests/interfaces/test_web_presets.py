@@ -135,7 +135,7 @@ def test_a_route_says_what_its_cost_is_made_of_and_once_that_exact_inputs_have_n
     assert "No interval" not in dict(ranged["facts"])
     exact = {**free, "large.success": "0.74", "large.usd_per_attempt": "0.35"}
     document, view = (client.get(f"/{kind}/route", params=exact).json() for kind in ("api", "view"))
-    assert view["headline"].replace("\u00a0", " ").endswith("26 % delivered wrong, $0.54 per completed task")
+    assert view["headline"].replace("\u00a0", " ").endswith("26 % delivered wrong, $0.54 each")
     assert not any(tile["band"] for tile in view["tiles"] if tile["key"])
     assert dict(view["facts"])["No interval"].startswith("every number that this policy uses is exact")
     best = document["best"]
@@ -150,7 +150,10 @@ def test_an_example_of_a_route_pays_for_failures_and_says_how_near_the_next_poli
     assert document["failure_usd"] == 10 and document["best"]["wrong_fraction"] < 0.1
     context = view["context"].replace("\u00a0", " ")
     assert context.startswith("Invented numbers, until you put in yours: the cheapest where a task not completed costs")
-    assert "per completed task, failures included" in view["headline"]
+    assert (
+        view["headline"].replace("\u00a0", " ").partition(" (90")[0].endswith(" each")
+        and "which is counted in" in context
+    )
     assert view["tiles"][0]["label"] == "A completed task, failures included"
     alternative = document["alternative"]
     assert alternative["usd_per_completed_task"] > document["best"]["usd_per_completed_task"]
@@ -178,7 +181,8 @@ def test_a_route_begins_with_models_as_measured_and_any_two_of_them_can_be_chose
     context = view["context"].replace("\u00a0", " ")
     near = "the same with DeepSeek V4 Pro once: $8.90, 96.3 % completed"
     assert context.startswith(
-        f"$60 for a person and $60 for a failure are examples. Cheaper than the next ({near}) with a chance of "
+        "$60 for a person and $60 for a failure, both counted in, are examples. "
+        f"Cheaper than the next ({near}) with a chance of "
     )
     task = tomllib.loads(view["plan"])
     for slot, model in zip(("small", "large"), task["model"], strict=True):

@@ -25,17 +25,16 @@ def route_words(document: Mapping[str, Any]) -> tuple[str, str]:
     ...         "wrong_fraction": 0.26}
     >>> document = {"best": best, "least_success_fraction": 0.7, "least_success_is": "stated"}
     >>> route_words(document)[0].replace(chr(160), " ")
-    'Use the large model alone: 74 % completed, 26 % delivered wrong, $0.54 per completed task'
+    'Use the large model alone: 74 % completed, 26 % delivered wrong, $0.54 each'
     >>> route_words(document)[1].replace(chr(160), " ")
     'The cheapest that completes at least 70 %, as stated.'
     """
-    best, failing = document["best"], document.get("failure_usd")
+    best = document["best"]
     done, failed = _completed(best), words(best["wrong_fraction"], "fraction", 2)
     is_told = has_person(document) and bool(_IS_CHECKED.search(best["policy"]))  # what is not completed is wrong
     wrong = f", {failed} delivered wrong" if best["wrong_fraction"] > _RARE and not is_told else ""
-    cost = f"{words(best['usd_per_completed_task'], 'USD', 2)} per completed task"
-    held = ", failures included" if failing else ""
-    answer = f"Use {policy_in_full(best['policy'], has_person(document))}: {done} completed{wrong}, {cost}{held}"
+    cost = f"{words(best['usd_per_completed_task'], 'USD', 2)} each"
+    answer = f"Use {policy_in_full(best['policy'], has_person(document))}: {done} completed{wrong}, {cost}"
     return answer, " ".join(filter(None, (_why(document), _alternative(document))))
 
 
@@ -45,9 +44,10 @@ def _why(document: Mapping[str, Any]) -> str:
     floor = words(document["least_success_fraction"], "fraction", 2)
     whose = "as stated" if document["least_success_is"] == "stated" else "as the best single model does"
     if failing and document.get("cheapest_without_a_floor", best)["policy"] == best["policy"]:
-        return f"The cheapest where a task not completed costs {words(failing, 'USD', 2)}."
-    free = "; a failure costs nothing here" if failing == 0 and best["success_fraction"] < _SURE else ""
-    return f"The cheapest that completes at least {floor}, {whose}{free}."
+        return f"The cheapest where a task not completed costs {words(failing, 'USD', 2)}, which is counted in."
+    said = "; a failure costs nothing here" if failing == 0 and best["success_fraction"] < _SURE else ""
+    said = f"; {words(failing, 'USD', 2)} for each failure is counted in" if failing else said
+    return f"The cheapest that completes at least {floor}, {whose}{said}."
 
 
 def _completed(row: Mapping[str, Any]) -> str:
@@ -61,7 +61,8 @@ def _completed(row: Mapping[str, Any]) -> str:
 def _alternative(document: Mapping[str, Any]) -> str:
     r"""What the next cheapest policy costs and completes, and the chance that it costs more.
 
-    It is the cheapest one of other models where that may well be cheaper than the answer.
+    It is the cheapest one of other models where that may well be cheaper than the answer; of the same models it is
+    the runner-up.
 
     Examples
     --------
@@ -75,9 +76,12 @@ def _alternative(document: Mapping[str, Any]) -> str:
     >>> found["alternative"] = {"policy": "c", "usd_per_completed_task": 9.0, "chance_dearer_fraction": 0.6}
     >>> _alternative(found).replace(chr(160), " ")
     'Within noise of c alone ($9): cheaper with a chance of 60 %.'
+    >>> found["alternative"] |= {"policy": "best of 2 b checked -> a x1 checked"}
+    >>> _alternative(found).replace(chr(160), " ")[:37]
+    'Cheaper than the next (the same with '
     """
     other, near = document.get("alternative"), document.get("runner_up")
-    if other is not None and (near is None or other["chance_dearer_fraction"] <= _LIKELY):
+    if near is None or (other is not None and _is_likely_rival(other, document)):
         near = other
     if near is None:
         return ""
@@ -93,13 +97,26 @@ def _alternative(document: Mapping[str, Any]) -> str:
     return f"Within noise of {name} ({costs}): cheaper {chance}."
 
 
+def _is_likely_rival(other: Mapping[str, Any], document: Mapping[str, Any]) -> bool:
+    """Whether a policy asks other models than the answer, and may well be cheaper."""
+    is_other = _asked(other["policy"]) != _asked(document["best"]["policy"])
+    return is_other and bool(other["chance_dearer_fraction"] <= _LIKELY)
+
+
+def _asked(policy: str) -> set[str]:
+    """The models that a policy asks.
+
+    Examples
+    --------
+    >>> sorted(_asked("best of 2 a checked -> b x3 checked"))
+    ['a', 'b']
+    """
+    return {re.sub(r"^best of \d+ | checked$", "", one) for one in chain(policy).split(" -> ")}
+
+
 def _together(policy: str, document: Mapping[str, Any]) -> str:
     """Why the order of two policies is surer than their ranges look."""
-    own, other = (
-        {re.sub(r"^best of \d+ | checked$", "", one) for one in chain(text).split(" -> ")}
-        for text in (document["best"]["policy"], policy)
-    )
-    shared = "models and tasks" if own == other else "tasks"
+    shared = "models and tasks" if _asked(document["best"]["policy"]) == _asked(policy) else "tasks"
     return f"both rise and fall with the same {shared}"
 
 
@@ -205,14 +222,25 @@ def policy_in_full(policy: str, is_person: bool = False) -> str:
     >>> policy_in_full("large"), policy_in_full("gpt-5"), policy_in_full("the person alone")
     ('the large model alone', 'gpt-5 alone', 'the person alone')
     >>> policy_in_full("large x3 checked -> small x1 checked")
-    'the large model up to 3 times, then the small model once'
-    >>> policy_in_full("A x2 checked -> B x2 checked", is_person=True)
-    'A up to 2 times, then B up to 2, then a person'
+    'the large model (up to 3 tries), then the small model (1)'
+    >>> policy_in_full("A x2 checked -> B x2 checked", is_person=True), policy_in_full("A x1 checked", is_person=True)
+    ('A (up to 2 tries), B (2), then a person', 'A (1 try), then a person')
     """
-    first, *later = policy_said(policy).split(", then ")
-    is_told = " times" in first
-    parts = [first, *(one.removesuffix(" times") if is_told else one for one in later)]
-    after = ["a person"] if is_person and _IS_CHECKED.search(policy) else []
-    return ", then ".join(
-        [re.sub(r"^([a-z]+)(?= up to| once| alone|$)", r"the \1 model", one) for one in parts] + after
-    )
+    steps, is_told = [], False
+    for one in policy.split(" -> "):
+        tries = _TRIES.search(one)
+        name = re.sub(r"^[a-z]+$", r"the \g<0> model", _TRIES.sub("", one))
+        often = f" ({_tries(int(tries[1]), is_told)})" if tries else ""
+        is_told = is_told or tries is not None
+        steps.append(f"{name}{often}")
+    if len(steps) == 1 and not _IS_CHECKED.search(policy):
+        return steps[0] if policy.endswith(" alone") else f"{steps[0]} alone"
+    steps += ["a person"] if is_person and _IS_CHECKED.search(policy) else []
+    return ", then ".join([", ".join(steps[:-1]), steps[-1]] if steps[1:] else steps)
+
+
+def _tries(count: int, is_told: bool) -> str:
+    """How many tries at most; of a later model the number alone."""
+    if is_told:
+        return f"{count}"
+    return f"up to {count} tries" if count > 1 else "1 try"

@@ -95,9 +95,13 @@ def chances_figure(rows: Sequence[Mapping[str, Any]], chosen: str) -> Spec:
          "hovertemplate": f"{parts.plain(scenario_words(row['scenario']))}, by %{{x}}: %{{y:.0%}}<extra></extra>"}
         for place, row in enumerate(rows)
     ]  # fmt: skip
-    return _framed(data, {"type": "date"}, {"tickformat": ".0%", "range": [-0.03, 1.03]})
+    figure = _framed(data, {"type": "date"}, {"tickformat": ".0%", "range": [-0.03, 1.03]})
+    figure["layout"]["legend"] |= _NARROW
+    return figure
 
 
+#: A legend of short names with room for two side by side on a phone [px].
+_NARROW = {"entrywidth": 93, "itemwidth": 30, "font": {"size": 11}}
 #: Sites that a plot of power shows by name, the largest ones.
 _MOST_SITES = 8
 
@@ -176,7 +180,9 @@ def scenarios_figure(document: Mapping[str, Any]) -> Spec:
     ]  # fmt: skip
     every = [value for row in rows for value in row["compute_ratio_by_year"]]
     years = {"title": {"text": "years from today"}, "dtick": 1}
-    return _framed(data, years, parts.log_axis(every, lambda value: f"{value:g}x"))
+    figure = _framed(data, years, parts.log_axis(every, lambda value: f"{value:g}x"))
+    figure["layout"]["legend"] |= _NARROW
+    return figure
 
 
 def growth_figure(document: Mapping[str, Any], name: str, unit: str) -> Spec:

@@ -163,11 +163,18 @@ def _context_of_all(document: Document) -> str:
     low, high = (percent(one, 2) for one in (held[0], held[-1]))
     local = percent(errors["local_token"]["coverage_90"], 2)
     said = (
-        f"{document['n_times']:,} published times and {errors['first_token']['n']:,} first tokens, each predicted "
-        f"unseen; half came out closer. 90\u00a0% ranges held {low.removesuffix(_PERCENT)} to {high}: plan with both "
+        f"{document['n_times']:,} published times ({_parts_words(document)}) and {errors['first_token']['n']:,} to a "
+        "first token, each predicted unseen; half came out closer. "
+        f"90\u00a0% ranges held {low.removesuffix(_PERCENT)} to {high}: plan with both "
         f"ends; for local engines ({local}) allow more."
     )
     return f"{said}{_beside_words(document)}"
+
+
+def _parts_words(document: Document) -> str:
+    """How many of the published times are of what."""
+    said = {"token": "of a token", "training_step": "of a training step", "rl_step": "of an RL step"}
+    return ", ".join(f"{document['by_workload'][name]['n']:,} {said[name]}" for name in COUNTED)
 
 
 def _beside_words(document: Document) -> str:
@@ -329,11 +336,20 @@ def _plots(answer: AccuracyAnswer, document: Document, quantities: list[str]) ->
     known = _usual_engines(answer.question.workload) if column == "engine" else ()
     return [
         Plot(
-            name, _capital(f"{serving}{quantity_words(name)}"), _SAME if place else _CAPTION,
+            name, _capital(f"{serving}{quantity_words(name)}"),
+            _SAME if place else " ".join(filter(None, (_CAPTION, _rest_words(answer, document, name)))),
             scatter_figure(_named(answer.comparison), name, column, is_typical=True, known=known), is_detail=place > 0,
         )
         for place, name in enumerate(shown)
     ]  # fmt: skip
+
+
+def _rest_words(answer: AccuracyAnswer, document: Document, name: str) -> str:
+    """How many of the times of a token this plot has, where the page counts rates of tokens among them too."""
+    n = document["by_workload"]["token"]["n"]
+    if not _is_overview(answer.question) or name != "tpot":
+        return ""
+    return f"{document[name]['n']:,} of the {n:,} times of a token are drawn; the others were published as tokens/s."
 
 
 @functools.cache

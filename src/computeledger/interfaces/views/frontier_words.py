@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any
 
 from computeledger.frontier.epoch_files import SPECULATIVE, record_below
@@ -135,7 +136,7 @@ def system_headline(document: Document) -> str:
     known = over_record(flop)
     said = known.said if known else f"a training run of {figure_words(flop, 'FLOP')}"
     if calendar and float(calendar) > trains["months"]:
-        said = f"{said} in {words(float(calendar), '', 2)} months, failures included"
+        said = f"{said}, {words(float(calendar), '', 2)} months after it starts"
         ends = f" (90\u00a0%: {month_ends(row)} months)" if month_ends(row) else ""
         return f"{headline_words(document['spec'], said)}{ends}"
     if known is None:
@@ -153,7 +154,26 @@ def system_sentence(document: Document) -> str:
         return f"It trains {model}. No way to run its steps was found: {row['problem']}"
     if step_months(row)[1] == HARDLY:
         return _stopped_run(run, row, model)
-    return f"{_planned(document, row)}. It trains {model}{_or_experts(mixture)}"
+    return f"{_site_words(document)}{_planned(document, row)}. It trains {model}{_or_experts(mixture)}"
+
+
+def _site_words(document: Document) -> str:
+    """Since when a site of this power stands, or when the data expect the first one.
+
+    Examples
+    --------
+    >>> _site_words({"first_site": {"date": "2025-06-23", "is_projected": False}})
+    'Sites of this power have existed since June 2025. '
+    >>> _site_words({"first_site": {"date": "2028-01-01", "is_projected": True}}), _site_words({"first_site": None})
+    ('The first site of this power is planned for January 2028. ', 'No site of this power is planned yet. ')
+    """
+    site = document["first_site"]
+    if site is None:
+        return "No site of this power is planned yet. "
+    month = f"{date.fromisoformat(site['date']):%B %Y}"
+    if site["is_projected"]:
+        return f"The first site of this power is planned for {month}. "
+    return f"Sites of this power have existed since {month}. "
 
 
 def _stopped_run(run: Document, row: Document, model: str) -> str:

@@ -45,9 +45,10 @@ def known_view(known: Known) -> View:
     ]  # fmt: skip
     columns = ("kind", "records #", "facts #", "assumptions #", "sources #")
     return View(
-        headline_words("What is known", f"{known.n_published:,} published facts from {known.n_sources:,} sources, and "
-                       f"{known.n_assumptions:,} assumptions of this project"),
-        f"Stated from {known.oldest} to {known.newest}. Type a word, or open a kind.",
+        headline_words("Look a figure up and see who says so", f"{known.n_published:,} published facts on chips, "
+                       f"models, sites and prices, each with its source"),
+        f"{known.n_sources:,} sources, {known.oldest[:4]} to {known.newest[:4]}; {known.n_assumptions:,} more figures "
+        "are this project's assumptions, and marked so. Type a word, or open a kind.",
         tiles=tuple(_tile(one) for one in some[:_TILES]),
         tile_heading="records",
         plots=(chips_plot(),),

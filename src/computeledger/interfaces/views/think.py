@@ -51,7 +51,8 @@ def view(answer: ThinkAnswer, working: bool) -> View:
     solved = f"{_solved(document, shown)} ({ends})" if ends else _solved(document, shown)
     if best is None:
         headline = _at_best(document, shown, solved)
-        context = " ".join((*_nearly(document["front"], shown), _setup(document, shown)))
+        near = (*_odds(document, shown), *_nearly(document["front"], shown))
+        context = " ".join((*near, _setup(document, shown)))
     else:
         said = f"solves {solved} of {tasks} for {_short(best['usd_per_task'], 'USD')} a task"
         headline = headline_words(f"Use {_way(best)}", said)
@@ -89,13 +90,22 @@ def _solved(document: Mapping[str, Any], shown: Mapping[str, Any]) -> str:
 
 
 def _at_best(document: Mapping[str, Any], best: Mapping[str, Any], solved: str) -> str:
-    """What the best way solves where none solves the wish, with the odds where its range reaches it."""
-    wish, success, tasks = document["success_fraction"], best["success"], benchmark_name(document["benchmark"])
-    if wish > success["p95"]:
+    """What the best way solves where none solves the wish."""
+    wish, tasks = document["success_fraction"], benchmark_name(document["benchmark"])
+    if wish > best["success"]["p95"]:
         return headline_words(f"No way solves {percent(wish)} of {tasks}", f"at best {solved}, by {_way(best)}")
+    return headline_words(
+        "At best", f"{solved} of {tasks} for {_short(best['usd_per_task'], 'USD')} a task, by {_way(best)}"
+    )
+
+
+def _odds(document: Mapping[str, Any], best: Mapping[str, Any]) -> tuple[str, ...]:
+    """The odds of the wish with the best way that falls short of it, where its range reaches the wish."""
+    wish, success = document["success_fraction"], best["success"]
+    if wish > success["p95"]:
+        return ()
     is_near = wish - success["p50"] < _JUST * (success["p95"] - success["p50"])
-    odds = f"{'About' if is_near else 'Less than'} even odds of {percent(wish)} on {tasks}"
-    return headline_words(odds, f"{_way(best)}, solves {solved} for {_short(best['usd_per_task'], 'USD')} a task")
+    return (f"{'About' if is_near else 'Less than'} even odds of {percent(wish)}.",)
 
 
 def _compared(answer: ThinkAnswer) -> str:

@@ -244,7 +244,8 @@ def _with_examples(context: str, answer: Answer) -> str:
         return context
     first, _, near = context.partition(". ")
     rest = near if "a failure" in said[-1] and " costs " in first else context
-    are = f"{listed(said)} {'are examples' if said[1:] else 'is an example'}"
+    counted = ", both counted in," if said[1:] else ", counted in," if "a failure" in said[0] else ""
+    are = f"{listed(said)}{counted} {'are examples' if said[1:] else 'is an example'}"
     return f"{are}. {rest}".rstrip()
 
 

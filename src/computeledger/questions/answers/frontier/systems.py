@@ -22,6 +22,7 @@ from computeledger.frontier.decoding import (
     reinforces,
     serves,
 )
+from computeledger.frontier.epoch_files import COPY_DATE, shipped_sites
 from computeledger.frontier.fits import MODELS, SYSTEMS, Fit, weights_fractions
 from computeledger.frontier.power_clue import PowerClue, read_clue
 from computeledger.frontier.steps import SEQUENCE_TOKENS, RunStep, run_model, run_steps
@@ -41,6 +42,7 @@ from computeledger.questions.frontier import (
     SystemsQuestion,
 )
 from computeledger.questions.grounds import figure_document
+from computeledger.questions.wording import point
 from computeledger.units import MONTH_S, YEAR_S
 from computeledger.workloads.result import Figure, quantity
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S
@@ -65,6 +67,7 @@ class SystemsAnswer(Answer):
         system, runs = self.system, self.runs
         found = documents.system_document(system)
         monthly = flop_per_month(system, utilization)
+        found["first_site"] = first_site(point(found["power_w"]["facility"]))
         found["flop_per_month"] = {one: quantity(value, "FLOP") for one, value in monthly.items()}
         found["trains"] = {"months": duration / MONTH_S, "utilization_fraction": utilization, "precision": "bf16"}
         found["trains"] |= {name: documents.timed_run_document(run, self.steps[name]) for name, run in runs.items()}
@@ -93,6 +96,21 @@ class SystemsAnswer(Answer):
         """The working of a run's months at the median of its critical batch."""
         step = next(one for one in self.steps[name] if one.batch_over_critical == 1)
         return length_figures(name, run, step, asked_s, self.question.interruptions_per_gpu_year)
+
+
+def first_site(facility_w: float) -> dict[str, Any] | None:
+    """The first known site of so much power: its name, since when, and whether that is a projection; none without one.
+
+    Examples
+    --------
+    >>> first_site(300e6)["date"], first_site(1e12)
+    ('2025-02-17', None)
+    """
+    held = [one for one in shipped_sites() if one.facility_w is not None and one.facility_w >= facility_w]
+    if not held:
+        return None
+    first = min(held, key=lambda one: one.date)
+    return {"name": first.name, "date": first.date, "is_projected": first.date > COPY_DATE}
 
 
 def systems(question: SystemsQuestion | None = None, /, **given: Given) -> SystemsAnswer:
