@@ -233,7 +233,7 @@ def test_prices_draw_what_they_tell_before_and_after_and_fold_what_they_do_not(c
     assert [document["identified"][key] for key in keys] == [True, True, False, False, False, False]
     assert told["caption"].endswith("Prices say nothing of batch, margin, utilisation and cache.")
     labels = [tile["label"] for tile in view["tiles"]]
-    assert labels[:3] == ["Active parameters", "Total parameters", "At twice the margin"]
+    assert labels[:3] == ["Active parameters", "Total parameters", "At a premium of 2 \u00d7"]
     (folded,) = [table for table in view["tables"] if table["title"].startswith("What prices do not tell")]
     assert folded["is_detail"] and [row[1] for row in folded["rows"]].count("not told") == 4
     assert sum(table["is_detail"] for table in view["tables"]) <= 3
@@ -256,13 +256,18 @@ def test_a_price_stands_among_the_open_models_that_tell_its_size(client: TestCli
         document, view = (
             client.get(f"/{kind}/prices", params={"samples": "20000", **query}).json() for kind in ("api", "view")
         )
-        band, median, asked, dots = view["plots"][0]["figure"]["data"]
+        band, beyond, median, *premiums, asked, dots = view["plots"][0]["figure"]["data"]
+        assert (beyond["line"]["dash"], median["line"]["dash"]) == ("dot", "solid")
+        (shade,) = view["plots"][0]["figure"]["layout"]["shapes"]
+        assert shade["x0"] == pytest.approx(max(dots["x"])), "where no open model is dearer"
         assert view["plots"][0]["name"] == "among" and len(dots["x"]) == document["measured_alike"]["n"]
         size = document["n_params_active"]
         assert asked["x"] == [3.0] and asked["y"] == pytest.approx([size["p50"]], rel=1e-3)
         edge = band["x"].index(max(band["x"]))
         assert median["y"][-1] == pytest.approx(size["p50"], rel=1e-3), "the dearest open model is sold at this price"
         assert band["y"][edge : edge + 2] == pytest.approx([size["p05"], size["p95"]], rel=1e-3)
+        smaller = [one["n_params_active"] for one in document["size_times_margin"][1:3]] if not query else []
+        assert [y for one in premiums for y in one["y"]] == pytest.approx(smaller, rel=1e-3)
     assert len(view["tiles"]) == 2, "a margin of one's own has no neighbour on the open market"
 
 

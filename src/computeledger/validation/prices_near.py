@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,8 @@ from computeledger.economics.prices.points import (
 
 #: Models that are named beside an answer.
 _NEAREST = 3
+#: Within how many times a price others are near it.
+_NEAR = 2.0
 _LEVEL = 0.9
 
 
@@ -37,9 +40,13 @@ class PricedModel:
 
 @dataclass(frozen=True, slots=True)
 class SizesByPrice:
-    """How well prices tell active parameters of open models, each left out in turn, and those of the nearest price."""
+    """How well prices tell active parameters of open models, each left out in turn, and those of the nearest price.
+
+    ``n_near`` of the ``n`` models are sold within a factor of 2 of the input price.
+    """
 
     n: int
+    n_near: int
     median_error_ratio: float
     coverage_90: float
     nearest: tuple[PricedModel, ...]
@@ -53,6 +60,8 @@ def sizes_by_price(usd_per_mtok_input: float, usd_per_mtok_output: float) -> Siz
     >>> found = sizes_by_price(0.27, 1.1)
     >>> found.n, 1.4 < found.median_error_ratio < 2, len(found.nearest)
     (75, True, 3)
+    >>> sizes_by_price(3.0, 15.0).n_near < found.n_near
+    True
     """
     out, half, prices = _left_out()
     asked = np.log([usd_per_mtok_input, usd_per_mtok_output])
@@ -60,6 +69,7 @@ def sizes_by_price(usd_per_mtok_input: float, usd_per_mtok_output: float) -> Siz
     missed = np.abs(out.error_active)
     return SizesByPrice(
         len(missed),
+        int((np.abs(prices[:, 0] - asked[0]) <= math.log(_NEAR)).sum()),
         float(np.exp(np.median(missed))),
         float(np.mean([one <= conformal_half_width(np.delete(missed, i), _LEVEL) for i, one in enumerate(missed)])),
         tuple(_priced(out, half, prices, int(place)) for place in order),

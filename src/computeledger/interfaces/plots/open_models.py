@@ -30,10 +30,16 @@ class Sold:
 
 #: Share of the axis that is left free beyond the outermost marks.
 _ROOM = 0.045
+#: Within how many times the end of open models' prices a price is at it, and how many times further is drawn.
+_NEAR, _FURTHER = 1.5, 1.6
 
 
-def priced_sizes_figure(sold: Sequence[Sold], line: Sequence[tuple[float, Any]], asked: tuple[float, Any]) -> Spec:
+def priced_sizes_figure(
+    sold: Sequence[Sold], line: Sequence[tuple[float, Any]], asked: tuple[float, Any], at_premium: Sequence[float] = ()
+) -> Spec:
     """Active parameters of open models over the input price, what such prices tell of size, and the price asked about.
+
+    Where it lies at the edge of the open models' prices or beyond, what lies beyond is shaded.
 
     Examples
     --------
@@ -43,19 +49,63 @@ def priced_sizes_figure(sold: Sequence[Sold], line: Sequence[tuple[float, Any]],
     ['size by price, 90 % range', 'open model']
     """
     price, size = asked
-    x_axis = parts.log_axis([*(one.usd_per_mtok_input for one in sold), price], format_usd)
+    edges = _edges(sold, price)
+    x_axis = parts.log_axis([*(one.usd_per_mtok_input for one in sold), price, *(end for _, end in edges)], format_usd)
     room = _ROOM * (x_axis["range"][1] - x_axis["range"][0])  # for half of the answer's mark
     x_axis["range"] = [x_axis["range"][0] - room, x_axis["range"][1] + room]
     values = [*(one.n_params_active for one in sold), *(point(size, end) for end in ("p05", "p95"))]
     y_axis = parts.unit_axis(values, "params", 0.12)
     y_axis["range"][1] += _LINE
     layout = parts.layout(
-        _HEIGHT_PX, _labels(sold, line, asked, x_axis["range"], y_axis["range"]),
+        _HEIGHT_PX, [*_labels(sold, line, asked, x_axis["range"], y_axis["range"]), *_beyond(edges)],
         showlegend=True, legend=parts.LEGEND,
         xaxis=x_axis | {"title": {"text": "USD per million input tokens →"}}, yaxis=y_axis,
-        margin={"l": 8, "r": 12, "t": 28, "b": 48},
+        margin={"l": 8, "r": 12, "t": 28, "b": 48}, shapes=_shades(edges, x_axis["range"]),
     )  # fmt: skip
-    return {"data": [_band(line), _median(line), _asked(asked), _dots(sold)], "layout": layout}
+    inside = [one for one in line if sold[0].usd_per_mtok_input <= one[0] <= sold[-1].usd_per_mtok_input]
+    lines = [_band(line), _median(line, "dot"), _median(inside, "solid")]
+    return {"data": [*lines, *_premiums(price, at_premium), _asked(asked), _dots(sold)], "layout": layout}
+
+
+def _edges(sold: Sequence[Sold], price: float) -> list[tuple[float, float]]:
+    """Ends of open models' prices that a price is near or beyond, and as far as is drawn beyond each."""
+    prices = [one.usd_per_mtok_input for one in sold]
+    low, high = min(prices), max(prices)
+    out = [(low, min(price, low) / _FURTHER)] if price < low * _NEAR else []
+    return out + ([(high, max(price, high) * _FURTHER)] if price > high / _NEAR else [])
+
+
+def _shades(edges: Sequence[tuple[float, float]], ends: Sequence[float]) -> list[Spec]:
+    """Prices at which no open model is sold."""
+    return [
+        {"type": "rect", "xref": "x", "yref": "paper", "x0": edge, "x1": 10 ** ends[beyond > edge], "y0": 0, "y1": 1,
+         "layer": "below", "line": {"width": 0}, "fillcolor": parts.faint(palette.CONDITIONAL, 0.16)}
+        for edge, beyond in edges
+    ]  # fmt: skip
+
+
+def _beyond(edges: Sequence[tuple[float, float]]) -> list[Spec]:
+    """What the shade means, upright beside the edge."""
+    return [
+        {"text": f"no open model is {'dearer' if beyond > edge else 'cheaper'}", "textangle": -90, "showarrow": False,
+         "x": math.log10(edge), "xref": "x", "xanchor": "left" if beyond > edge else "right",
+         "xshift": 4 if beyond > edge else -4, "y": 0.02, "yref": "paper", "yanchor": "bottom",
+         "font": {"size": 12}}
+        for edge, beyond in edges
+    ]  # fmt: skip
+
+
+def _premiums(price: float, sizes: Sequence[float]) -> list[Spec]:
+    """The size if the price has a premium."""
+    if not sizes:
+        return []
+    return [{
+        "type": "scatter", "mode": "markers", "name": "this price at a premium of 2 \u00d7 and 4 \u00d7",
+        "showlegend": True,
+        "x": rounded([price] * len(sizes)), "y": rounded(sizes),
+        "marker": {"color": palette.CHOSEN, "size": 9, "symbol": "diamond", "line": {"width": 0}},
+        "hovertemplate": [f"{words(size, 'params', 2)} at a premium<extra></extra>" for size in sizes],
+    }]  # fmt: skip
 
 
 def _dots(sold: Sequence[Sold]) -> Spec:
@@ -84,11 +134,11 @@ def _band(line: Sequence[tuple[float, Any]]) -> Spec:
     }  # fmt: skip
 
 
-def _median(line: Sequence[tuple[float, Any]]) -> Spec:
+def _median(line: Sequence[tuple[float, Any]], dash: str) -> Spec:
     return {
         "type": "scatter", "mode": "lines", "showlegend": False, "hoverinfo": "skip", "name": "median",
         "x": rounded(price for price, _ in line), "y": rounded(point(size) for _, size in line),
-        "line": {"color": NEUTRAL, "width": 1.5},
+        "line": {"color": NEUTRAL, "width": 1.5, "dash": dash},
     }  # fmt: skip
 
 

@@ -152,38 +152,38 @@ def _plots(claims: Sequence[Mapping[str, Any]]) -> tuple[Plot, ...]:
     return tuple(out)
 
 
-def _headline(
-    claims: Sequence[Mapping[str, Any]], counts: Mapping[str, Mapping[str, int]], searched: str | None
-) -> str:
+def _headline(claims: Sequence[Mapping[str, Any]], counts: Mapping[str, Any], searched: str | None) -> str:
     if len(claims) == 1:
         said = ", ".join(one for one in (VERDICT_WORDS[claims[0]["verdict"]][1], _both(claims[0])) if one != _NOTHING)
         return headline_words(f"Claim {claims[0]['id']}", said)
     if not claims:
         return f"No number on AI compute {f'with {searched.strip()}' if searched else 'of this kind'} was found"
-    n_documents = len({one["document"] for one in claims})
-    subject = f"{format_count(len(claims), 'number')} on AI compute{f' with {searched.strip()}' if searched else ''}"
+    within = f"on AI compute{f' with {searched.strip()}' if searched else ''}"
     if len({one["verdict"] for one in claims}) == 1:
-        return f"{subject} from {format_count(n_documents, 'text')} {VERDICT_WORDS[claims[0]['verdict']][2]}"
-    return headline_words(subject, _counts(counts))
+        texts = format_count(len({one["document"] for one in claims}), "text")
+        said = VERDICT_WORDS[claims[0]["verdict"]][2]
+        return f"{format_count(len(claims), 'number')} {within} from {texts} {said}"
+    n = counts["judged"]
+    if not n:
+        return headline_words(f"{format_count(len(claims), 'number')} {within}", "none can be checked")
+    return headline_words(f"{format_count(n, 'checkable number')} {within}", _counts(claims, counts["verdicts"]))
 
 
-def _counts(counts: Mapping[str, Mapping[str, int]]) -> str:
-    """How many hold, on a condition, or not, and how many cannot be checked: the sum is all of them."""
-    said, number, published = [], counts["verdicts"], counts["holds_by"]["published_facts"]
-    for words, kinds in _COLUMNS.items():
-        n = sum(number[kind] for kind in kinds)
-        if n and words == _UNDECIDED:
-            said.append(f"{n} {words}")
-        elif n:
-            _, one, several, _ = VERDICT_WORDS[kinds[0]]
-            one, several = _AFTER.get(kinds[0], (one, several)) if said else (one, several)
-            by = f" ({published} by published facts)" if kinds == ("holds",) and 0 < published < n else ""
-            said.append(f"{n} {one if n == 1 else several}{by}")
-    return ", ".join(said)
-
-
-#: What a verdict is called of one and of several, where others that hold stand before.
-_AFTER = {"fails": ("does not", "do not"), "holds_if": ("on a condition", "on a condition")}
+def _counts(claims: Sequence[Mapping[str, Any]], number: Mapping[str, int]) -> str:
+    """Of those that can be checked how many do not hold, how far off the worst is, and how many hold."""
+    fails, on_condition, holds = (number[kind] for kind in _JUDGED)
+    said = []
+    if fails:
+        ratios = [ratio[1] for one in claims if one["verdict"] == "fails" and (ratio := ratio_of(one))]
+        times = f"{max(max(one, 1 / one) for one in ratios):.2g}\u00d7 off" if ratios else ""
+        off = "" if not ratios else f", {times}" if fails == 1 else f", the worst {times}"
+        said.append(f"{fails} {'does' if fails == 1 else 'do'} not hold{off}")
+    if holds:
+        said.append(f"{holds} {'holds' if holds == 1 else 'hold'}")
+    if on_condition:
+        verb = "" if holds else "holds " if on_condition == 1 else "hold "
+        said.append(f"{on_condition} {verb}on a condition")
+    return "; ".join((*said[:1], ", ".join(said[1:]))).removesuffix("; ") if fails else ", ".join(said)
 
 
 def _furthest_words(claims: Sequence[Mapping[str, Any]]) -> str:
@@ -214,7 +214,7 @@ def _texts_words(claims: Sequence[Mapping[str, Any]]) -> str:
 
 
 #: Where the claims are from, and where each is checked.
-_WHY = "Collected from five texts and recomputed here, each with its formula, inputs and sources."
+_WHY = "From a lecture, a thread and three other texts, recomputed here, each with its formula, inputs and sources."
 #: What the name of a text may begin with.
 _KINDS_OF_TEXT = ("thread", "lecture")
 

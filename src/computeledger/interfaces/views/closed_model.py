@@ -64,11 +64,17 @@ _CLEARLY = 1.1
 _SURE = 0.1
 _COLUMNS = ("clue", "as given", "says alone #", "all others say #", "chance of such a gap #")
 _CAPTION = (
-    "Each clue alone counts the release date, where that is known, and is drawn to the size before any clue, more than "
-    "all together are."
+    "Each bar starts from the sizes that open models have (before any clue) and from the release date, where it is "
+    "given, and adds one clue; the last adds all of them."
 )
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
            "November", "December")  # fmt: skip
+#: The two ways of telling a size by its price alone, and why they differ.
+BY_PRICES, BY_SHEET = "Prices (invert)", "Sheet, the price alone"
+_WHY_TWO = (
+    "Prices reads the size off a line through open models' prices; Sheet starts from the sizes that open models have "
+    "and asks how likely each is sold at this price, so that other clues can be joined"
+)
 #: Clues in the order in which a sentence names them: the others stand between.
 _FIRST, _LAST = "price", "release date"
 
@@ -113,7 +119,15 @@ def _sources(found: Mapping[str, Any]) -> tuple[str, ...]:
 def _told(answer: ClosedModelAnswer, found: Mapping[str, Any]) -> str:
     """The truth where it is known, and whether the clues agree, or what *Prices* says of a price alone."""
     agree = _context(found) if len(found["clues"]) > 1 else _beside(answer)
-    return " ".join(part for part in (_truth(found), agree) if part)
+    return " ".join(part for part in (_truth(found), agree, _premium(found)) if part)
+
+
+def _premium(found: Mapping[str, Any]) -> str:
+    """What a premium over the prices of open models makes of the size, where none was given."""
+    if not found.get("at_premium") or "published" in found:
+        return ""
+    twice, more = (words(one["n_params_active"], "params", 2) for one in found["at_premium"])
+    return f"If it is sold at twice open models' prices: {twice}, at 4 times {more}."
 
 
 def _beside(answer: ClosedModelAnswer) -> str:
@@ -132,11 +146,11 @@ def _by_price(answer: ClosedModelAnswer) -> tuple[Table, ...]:
 def by_price_table(by_prices: Quantity, by_sheet: Quantity) -> Table:
     """Active parameters by the price alone, as the pages *Prices* and *Sheet* say them, and why they differ."""
     rows = [
-        ("Prices (invert): read off the line of open models", asdict(by_prices), "params"),
-        ("Sheet: how likely each size has the price", asdict(by_sheet), "params"),
+        (BY_PRICES, asdict(by_prices), "params"),
+        (BY_SHEET, asdict(by_sheet), "params"),
     ]
-    made = quantity_table("Active parameters by the price alone, in two ways", rows, "n_params_active")
-    return replace(made, is_detail=True)
+    made = quantity_table("Why Prices and Sheet tell this price another size", rows, "n_params_active")
+    return replace(made, is_detail=True, note=_WHY_TWO)
 
 
 def _told_by(clues: Sequence[Mapping[str, Any]]) -> str:
@@ -259,6 +273,11 @@ def _tiles(found: Mapping[str, Any]) -> tuple[Tile, ...]:
     if "p25" in active:
         half = joined(*(words(active[one], "params", 2) for one in ("p25", "p75")))
         said.insert(0, Tile("As likely as not", half, "active parameters", None, "n_params_active"))
+    if found.get("at_premium"):
+        twice, more = (one["n_params_active"] for one in found["at_premium"])
+        said.insert(1, Tile("At a premium of 2 \u00d7", words(twice, "params", 2),
+                            f"active; at 4 \u00d7: {words(more, 'params', 2)}", twice,
+                            "active_parameters_at_twice_the_price", unit="params"))  # fmt: skip
     return (*first, *said, *(one for _, one in figures if one not in first))
 
 
@@ -273,8 +292,8 @@ def _tile(found: Mapping[str, Any], key: str) -> Tile:
 
 def _clues(found: Mapping[str, Any]) -> Table:
     note = (
-        "active parameters; the chance is that of a gap as wide as the one between a clue and all others, were all "
-        "of them right"
+        "active parameters; the chance is how often a clue lies at least so far from what all others say, where all "
+        "are right"
     )
     if len(found["clues"]) > 1 and any(one["clue"] == "price" for one in found["clues"]):
         note += "; that of a price counts its ratio of output to input too"

@@ -481,6 +481,10 @@ def sheet_evidence(document: Document) -> Evidence:
     return replace(price, text=text, details=" ".join(part for part in (details, by_price, price.details) if part))
 
 
+#: Fewer open models than these near a price are said to be few.
+_FEW_NEAR = 10
+
+
 def price_evidence(document: Document) -> Evidence:
     """Of a price: open models of known size, each told from the prices of the others."""
     alike = document.get("measured_alike")
@@ -488,9 +492,11 @@ def price_evidence(document: Document) -> Evidence:
         return Evidence("No price is given, and only sizes by price are held against published ones.")
     held = percent(alike["coverage_90"])
     ratio = alike["median_error_ratio"]
+    near = alike["n_near"]
+    few = f"; only {near} of them cost half to twice as much as this" if near < _FEW_NEAR else ""
     said = (
-        f"Within a factor of {ratio:.2g} in half of {alike['n']} open models of known size, "
-        "sized by their prices alone."
+        f"Within a factor of {ratio:.2g} in half of {alike['n']} open models of known size, sized by their prices "
+        f"alone{few}."
     )
     beyond = [one for one in document.get("not_identified", ()) if one.startswith(EXTRAPOLATED)]
     if beyond:

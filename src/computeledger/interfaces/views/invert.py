@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
@@ -23,7 +24,6 @@ from computeledger.questions.wording import (
     interval_words,
     listed,
     percent,
-    point,
     words,
 )
 
@@ -51,12 +51,12 @@ _SAID = {
 }
 #: Why the same price has another total among other clues.
 _TOTAL = (
-    "of the totals the sizes that open models have bound the first; the second draws the line of open models on, which "
-    "makes a dear model's total larger. CSV and JSON call them n_params_total_by_sheet and n_params_total"
+    "of the two totals the sizes that open models have bound the first; the second draws the line of open models on, "
+    "which makes a dear model's total larger. CSV and JSON call them n_params_total_by_sheet and n_params_total"
 )
 _BY_SHEET, _BY_PRICE = "the price and the sizes that open models have", "the price alone"
-#: A wider margin that is told beside the usual one.
-_TWICE = 2.0
+#: Premiums that are told beside the prices of open models.
+_PREMIUMS = (2.0, 4.0)
 _WRITES = {"cache_write": "a cache write", "cache_write_1h": "a cache write for an hour"}
 
 
@@ -73,7 +73,7 @@ def view(answer: InvertAnswer, working: bool) -> View:
         asked=(f"per million tokens: {prices}", *(() if is_given else (sheet["origin"],)), *sheet["notes"]),
         headline=headline_words(
             subject if is_given else f"{name}, {subject}",
-            f"a model of about {figure_words(active, 'params')} active parameters",
+            f"about {figure_words(active, 'params')} active parameters" + " at open-model prices" * _is_usual(answer),
             active,
             "params",
         ),
@@ -109,17 +109,13 @@ def _is_usual(answer: InvertAnswer) -> bool:
 
 
 def _context(answer: InvertAnswer, document: Mapping[str, Any]) -> str:
-    """What the size rests on, and where more clues are taken."""
+    """What the size rests on, and what a premium makes of it."""
+    far = any(one.startswith(EXTRAPOLATED) for one in document["not_identified"])
+    said = "Extrapolated: no open model is sold at such a price. " * far
     if not _is_usual(answer):
-        return f"That holds if it is sold at {answer.clues.premium_ratio:.2g} times the open market's price."
-    total = point(_total(answer, document).value)
-    sparse = (
-        f"The dearer output is beside input, the sparser the model: here {figure_words(document[_MAIN], 'params')} "
-        f"of {words(total, 'params', 2)} parameters are active"
-    )
-    if any(one.startswith(EXTRAPOLATED) for one in document["not_identified"]):
-        return f"{sparse}. That is extrapolated: no open model is sold at such a price."
-    return f"{sparse}, if sold at open models' margin. Sheet adds its release date, speed and scores."
+        return f"{said}That holds if it is sold at {answer.clues.premium_ratio:.2g} times the open market's price."
+    twice, more = (words(_at_premium(document, one), "params", 2) for one in _PREMIUMS)
+    return f"{said}A closed model may charge more: at twice open models' prices it has {twice}, at 4 times {more}."
 
 
 def _nearest(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -128,22 +124,24 @@ def _nearest(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return found
 
 
-def _at_twice(document: Mapping[str, Any]) -> float:
-    """Active parameters if the margin is twice as wide."""
+def _at_premium(document: Mapping[str, Any], premium: float) -> float:
+    """Active parameters if it is sold at so many times the prices of open models."""
     rows = document["size_times_margin"]
-    return float(next(one["n_params_active"] for one in rows if one["extra_margin_ratio"] == _TWICE))
+    return float(next(one["n_params_active"] for one in rows if one["extra_margin_ratio"] == premium))
 
 
 def _tiles(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Tile, ...]:
-    """The sizes, what a wider margin makes of them, and the open model that is sold nearest to the price."""
+    """The sizes, what a premium makes of them, and the open model that is sold nearest to the price."""
     active = with_interval(Tile(_NAMES[_MAIN][0], "", key=_MAIN), document[_MAIN], "params")
     sizes = (active, _total(answer, document))
     if not _is_usual(answer):
         return sizes
-    nearest, wider = _nearest(document), _at_twice(document)
+    nearest = _nearest(document)
+    twice, more = (_at_premium(document, one) for one in _PREMIUMS)
     return (
         *sizes,
-        Tile("At twice the margin", words(wider, "params", 2), "active parameters", wider,
+        Tile("At a premium of 2 \u00d7", words(twice, "params", 2),
+             f"active; at 4 \u00d7: {words(more, 'params', 2)}", twice,
              "active_parameters_at_twice_the_margin", unit="params"),
         Tile(f"Nearest: {nearest['model']}", words(nearest["measured"], "params"),
              f"active, at {words(nearest['usd_per_mtok_input'], 'USD')} and "
@@ -171,7 +169,7 @@ def _two_ways(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Table,
         (_BY_SHEET, asdict(sheet.n_params_total)), (_BY_PRICE, document["n_params_total"]),
     )))  # fmt: skip
     rows = [*([f"active, {row[0]}", *row[1:]] for row in sizes.rows), *totals.rows]
-    return (replace(sizes, title="Sizes told in two ways", rows=rows, note=_TOTAL),)
+    return (replace(sizes, rows=rows, note=f"{sizes.note}; {_TOTAL}"),)
 
 
 def _learnt(answer: InvertAnswer, document: Mapping[str, Any]) -> Table:
@@ -226,13 +224,15 @@ def _among(answer: InvertAnswer, document: Mapping[str, Any]) -> Plot:
         for one in every
     ]
     price = document["prices"]["input"]
-    reached = (min(price, sold[0].usd_per_mtok_input), max(price, sold[-1].usd_per_mtok_input))
-    line = [(end, asdict(answer.n_params_active_at(end))) for end in reached]
+    low, high = sold[0].usd_per_mtok_input, sold[-1].usd_per_mtok_input
+    beyond = [] if low <= price <= high or math.isclose(price, low) or math.isclose(price, high) else [price]
+    line = [(end, asdict(answer.n_params_active_at(end))) for end in sorted([low, high, *beyond])]
     caption = (
         f"Each dot is one of {len(sold)} open models at its median list price. The band is what the others' prices "
         "say of a model's size, with output as many times as dear as here."
     )
-    figure = priced_sizes_figure(sold, line, (price, document[_MAIN]))
+    at = [_at_premium(document, one) for one in _PREMIUMS] if _is_usual(answer) else []
+    figure = priced_sizes_figure(sold, line, (price, document[_MAIN]), at)
     return Plot("among", "Active parameters by input price", caption, figure, _MAIN, is_wide=True)
 
 
@@ -281,8 +281,8 @@ def _margins(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Table, 
         [f"{one['extra_margin_ratio']:g} ×", words(one["n_params_active"], "params", 2)]
         for one in document["size_times_margin"]
     ]
-    title = "A wider margin would mean a smaller model"
-    return (Table(title, ("margin, times the open market's", "active parameters #"), rows, "n_params_active"),)
+    title = "The dearer it is sold, the smaller it is"
+    return (Table(title, ("premium: price over open models'", "active parameters #"), rows, "n_params_active"),)
 
 
 def _facts(readings: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -122,6 +122,8 @@ class Page:
 
     The control that ``search`` names stands above the answer, with the presets as examples, instead of beside it.
 
+    One that ``is_list`` has its tables above its plots.
+
     ``short`` is the question in so few words that they stand in one line beside the title on a phone; ``opener`` is
     what the button says there that opens the controls.
 
@@ -147,6 +149,7 @@ class Page:
     search: str = ""
     invites: str = ""
     is_ahead: bool = False
+    is_list: bool = False
 
     def defaults(self, query: Mapping[str, str]) -> Values:
         """Defaults of the controls, beside what is asked.

@@ -18,6 +18,8 @@ from computeledger.validation.claims.conclusions import ConclusionVerdict
 from computeledger.validation.claims.expressions import Evaluated
 from computeledger.validation.claims.scale import Interval
 
+#: Verdicts that a formula decides.
+_JUDGED: tuple[Verdict, ...] = ("holds", "holds_if", "fails")
 _OF_A_FACT = ("given", "source", "date", "locator", "note")
 
 
@@ -34,8 +36,8 @@ class ClaimsAnswer(Answer):
         return {"counts": self.counts, "claims": [_document(one) for one in self.checked]}
 
     @property
-    def counts(self) -> dict[str, dict[str, int]]:
-        """How many claims have each verdict, how many of those that hold rest on what, and each conclusion's verdict.
+    def counts(self) -> dict[str, Any]:
+        """How many claims a formula decides, verdicts, what those that hold rest on, and verdicts on conclusions.
 
         Examples
         --------
@@ -46,6 +48,7 @@ class ClaimsAnswer(Answer):
         held = Counter(one.basis for one in self.checked if one.verdict == "holds")
         concluded = Counter(one.conclusion.verdict for one in self.checked)
         return {
+            "judged": sum(verdicts[name] for name in _JUDGED),
             "verdicts": {name: verdicts[name] for name in get_args(Verdict)},
             "holds_by": {"published_facts": held["published facts"], "own_premises": held["its own premises"]},
             "conclusions": {name: concluded[name] for name in get_args(ConclusionVerdict)},

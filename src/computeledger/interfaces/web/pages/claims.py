@@ -70,7 +70,7 @@ def _leading(cell: str | Cell) -> str | Cell:
 PAGE = Page(
     "claims", "Claims", "Can you trust the round numbers on AI compute?", _CONTROLS, _answer, _view,
     short="Can you trust round numbers?", section=EVIDENCE, opener="More filters",
-    search="words",
+    search="words", is_list=True,
     presets={"All": {}, "Do not hold": {"verdict": "does not hold"},
              "On a condition": {"verdict": "holds on a condition"}},
 )  # fmt: skip

@@ -420,6 +420,8 @@ function refocus(place, held) {
   (again ?? byId("answer")).focus({ preventScroll: true });
 }
 
+const inOrder = (plots, rest, tables) => ("list" in document.body.dataset ? [rest, tables, plots] : [plots, rest, tables]);
+
 function draw(place, view, other, heading) {
   const held = place.contains(document.activeElement) ? document.activeElement : null;
   const shape = JSON.stringify([heading, view.facts.length, view.tiles.map((t) => t.label), view.plots.map((p) => p.name)]);
@@ -445,8 +447,8 @@ function draw(place, view, other, heading) {
     }
     for (const canvas of place.querySelectorAll(".canvas")) seen.unobserve(canvas);
     place.replaceChildren(...(heading ? [element("h2", { class: "which" }, heading)] : []),
-      ...(first.length ? [element("dl", { class: first.length === 3 ? "tiles" : "tiles four" }, ...first)] : []), plots, rest,
-      element("div", { class: "tables" }), element("div", { class: "ending" }));
+      ...(first.length ? [element("dl", { class: first.length === 3 ? "tiles" : "tiles four" }, ...first)] : []),
+      ...inOrder(plots, rest, element("div", { class: "tables" })), element("div", { class: "ending" }));
   }
   view.tiles.forEach((one, index) => {
     const cell = place.querySelectorAll(".tiles > div")[index];

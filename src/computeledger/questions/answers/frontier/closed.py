@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ _BETWEEN = ("stored_per_active_ratio", "utilization_fraction", "usd_per_gpu_hour
 _CHEAPEST, _DEAREST = 1e-5, 1e5
 _FIRST_DAY, _LAST_DAY = "2022-01-01", "2027-12-31"
 
+#: Premiums that are told beside the prices of open models.
+_PREMIUMS = (2.0, 4.0)
 _LN_10 = math.log(10.0)
 
 _WRONG_WORDS = (
@@ -111,6 +113,7 @@ class ClosedModelAnswer(Answer):
             **self._published(),
             **self._tried(),
             **self._alike(),
+            **self._at_premium(),
         }
         if working:
             laws = {name: document(_quantity(found.quantiles[name], "")) for name in _BETWEEN}
@@ -143,6 +146,16 @@ class ClosedModelAnswer(Answer):
         """Open models that are sold at about its price, where that is known."""
         price = self.scraps.usd_per_mtok
         return {} if price is None else {"measured_alike": document(sizes_by_price(*price))}
+
+    def _at_premium(self) -> dict[str, Any]:
+        """Active parameters if it is sold at a premium, where a price is given and no premium."""
+        if self.scraps.usd_per_mtok is None or self.question.premium != 1:
+            return {}
+        sizes = [infer(replace(self.scraps, premium_ratio=one)).quantiles["n_params_active"][2] for one in _PREMIUMS]
+        rows = [
+            {"premium_ratio": one, "n_params_active": float(size)} for one, size in zip(_PREMIUMS, sizes, strict=True)
+        ]
+        return {"at_premium": rows}
 
     def _clue(self, one: Pull) -> dict[str, Any]:
         return {

@@ -45,6 +45,12 @@ def sheet_working(
         )
         for one in narrowings
     ]
+    premiums = [
+        _figure("active_parameters_at_twice_the_price", one["n_params_active"], "params",
+                "active parameters with prices half as high: a model sold at twice open models' prices",
+                [active, *clues])
+        for one in said.get("at_premium", ())[:1]
+    ]  # fmt: skip
     return [
         _figure("n_params_active", said["n_params_active"], "params",
                 "sizes that open models have, each weighed by how likely it has every one of these clues",
@@ -69,6 +75,7 @@ def sheet_working(
         _figure("narrowing", math.sqrt(_width(said["n_params_active"])), "",
                 "how far the 90 % range of active parameters reaches either way: sqrt(high / low)",
                 widths),
+        *premiums,
     ]  # fmt: skip
 
 

@@ -142,7 +142,7 @@ class InvertAnswer(Answer):
                    (*prices, Term("90 % range, least", total.p05, "params"),
                     Term("90 % range, most", total.p95, "params"))),
             Figure("active_parameters_at_twice_the_margin", wider["n_params_active"], "params",
-                   "active parameters at input price / 2 and output price / 2",
+                   "active parameters at half the input and half the output price",
                    (*prices, Term("active parameters", said["n_params_active"]["p50"], "params"))),
             Figure("active_parameters_of_the_nearest_in_price", nearest["measured"], "params", "as published",
                    (Term(nearest["model"], nearest["measured"], "params", "fact", read),)),
