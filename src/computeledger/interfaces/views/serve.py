@@ -249,8 +249,7 @@ def _within(document: Mapping[str, Any], where: str) -> str:
 
 def _rent(document: Mapping[str, Any]) -> str:
     """The price of a GPU-hour, on which every cost rests."""
-    price = document["price"]["value"]
-    return f" at {format_usd(price)} per GPU-hour" if isinstance(price, int | float) else ""
+    return f" at {format_usd(document['price']['value'])} per GPU-hour"
 
 
 def _carried(fleet: Mapping[str, Any]) -> str:

@@ -35,9 +35,9 @@ def check_positive(name: str, value: Uncertain | None) -> None:
 
 
 def price_of(system: System, given: Uncertain | None) -> tuple[Uncertain, dict[str, Any]]:
-    """A GPU-hour's price and where it comes from."""
+    """A GPU-hour's price and where it comes from; the value of a range is its median."""
     if given is not None:
-        return given, {"origin": "given", "edition": None}
+        return given, {"origin": "given", "edition": None, "value": median_of(given)}
     fact, edition = hourly_price(system.accelerator), load_prices().id
     if fact is None:
         raise InputError(f"price edition {edition} has no rent of {system.accelerator.id}: give --price '$2/h'")
