@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import html
 import importlib
 import json
 import math
@@ -182,14 +183,22 @@ def _keys(section: str, keys: Mapping[str, Field]) -> list[str]:
         f"| `{name}` | {one.help} | {'needed' if name in NEEDED.get(section, ()) else said_default(one)} |"
         for name, one in keys.items()
     ]
-    return [head, "", "| key | what it is | where it is left out |", "|---|---|---|", *rows, ""]
+    start = f'<details class="more" markdown="1"><summary>{head} ({len(rows)} keys)</summary>'
+    return [start, "", "| key | what it is | where it is left out |", "|---|---|---|", *rows, "", "</details>", ""]
 
 
 def _help(group: click.Group, top: click.Context) -> list[str]:
-    """A section per command."""
+    """A section per command; its options are closed until one asks for them."""
     lines: list[str] = []
     for context in commands(group, top):
-        lines += [f"## {context.command_path}", "", "```text", context.get_help().rstrip(), "```", ""]
+        printed = ["```text", context.get_help().rstrip(), "```", ""]
+        lines += [f"## {context.command_path}", ""]
+        if isinstance(context.command, click.Group):
+            lines += printed
+            continue
+        usage = html.escape(" ".join([context.command_path, *context.command.collect_usage_pieces(context)]))
+        lines += [html.escape(context.command.get_short_help_str(200), quote=False), ""]
+        lines += [f'<details class="printed" markdown="1"><summary>{usage}</summary>', "", *printed, "</details>", ""]
     return lines
 
 
