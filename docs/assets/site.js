@@ -1,8 +1,13 @@
 "use strict";
 const isNarrow = matchMedia("(max-width: 44em)").matches;
+const MOVED = ".md-typeset__scrollwrap, .md-typeset :is(pre > code, .rows, .picture)";
 const HELP = /^Usage: /, GAP = /\S {2,}\S/;
 // What is moved aside must be reached by the keyboard too.
-const reached = (place) => { if (place.scrollWidth > place.clientWidth + 1) place.tabIndex = 0; };
+const reached = (place) => {
+  if (place.scrollWidth <= place.clientWidth + 1) return;
+  place.tabIndex = 0;
+  place.classList.add("aside");
+};
 
 // Lines that a terminal broke at its edge, joined again.
 const joined = (lines) => lines.reduce((out, line, at) => {
@@ -78,11 +83,15 @@ addEventListener("load", () => {
   }
   for (const picture of document.querySelectorAll('.md-typeset p > img[src$=".svg"]:only-child')) picture.parentElement.classList.add("picture");
   if (isNarrow) document.querySelectorAll(".md-typeset__table > table").forEach(cards);
-  document.querySelectorAll(".md-typeset__scrollwrap, .md-typeset :is(pre > code, .rows, .picture)").forEach(reached);
+  document.querySelectorAll(MOVED).forEach(reached);
   unfold();
 });
 addEventListener("hashchange", unfold);
-document.addEventListener("toggle", ({ target }) => { if (target.open) target.querySelectorAll("pre > code, .rows").forEach(reached); }, true);
+document.addEventListener("toggle", ({ target }) => {
+  if (!target.open) return;
+  if (isNarrow) target.querySelectorAll(".md-typeset__table > table:not(.cards)").forEach(cards);
+  target.querySelectorAll(MOVED).forEach(reached);
+}, true);
 // Shown by the app, under /docs/, the pages link to the app itself; docs/app_links.py marks the addresses.
 addEventListener("DOMContentLoaded", () => {
   const { base } = JSON.parse(document.getElementById("__config").textContent);
