@@ -220,6 +220,31 @@ def test_code_fits_a_desk_and_printed_tables_keep_their_columns_on_a_phone(site:
     tab.close()
 
 
+def test_a_phone_wraps_help_and_tables_and_a_link_opens_what_is_closed(site: Path, browser: Any) -> None:
+    """Options stand above their words, wide tables are cards, and nothing of either is moved aside."""
+    tab = browser.new_page(viewport={"width": 390, "height": 844})
+    tab.goto(f"{(site / 'cli.html').as_uri()}#computeledger-serve")
+    opened = tab.locator("details.printed[open]")
+    opened.locator(".entry").first.wait_for()
+    assert opened.count() == 1 and opened.locator(".entry").count() > 30
+    assert opened.locator("pre > code").evaluate("one => one.scrollWidth <= one.clientWidth + 1")
+    assert "--tpot" in str(opened.inner_text())
+    tab.goto((site / "sources.html").as_uri())
+    tab.locator("table.cards td[data-label=what]").first.wait_for()
+    assert tab.locator(".md-typeset__scrollwrap.aside").count() == 0
+    tab.close()
+
+
+def test_long_printed_blocks_are_closed_and_lose_no_line() -> None:
+    folds = docs_module("folds")
+    block = '<div class="language-text highlight"><pre><span></span><code>{}</code></pre></div>'
+    short, long = (block.format("\n".join(map(str, range(lines)))) for lines in (folds.SHOWN, folds.SHOWN + 1))
+    assert folds.folded(short) == short
+    assert folds.folded(f"<p>{long}</p>") == (
+        f'<p><details class="printed"><summary>0 <em>({folds.SHOWN + 1} lines)</em></summary>{long}</details></p>'
+    )
+
+
 def test_formulas_are_drawn_and_the_book_goes_on(site: Path) -> None:
     """Formulas are MathML, no code; every chapter leads to the next; no page knows a port."""
     chapters = sorted((site / "book").glob("[0-9]*.html"), key=lambda path: int(path.name.split("-")[0]))
