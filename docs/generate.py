@@ -493,7 +493,7 @@ def sites_image() -> str:
 
 
 def fits_image() -> str:
-    """What fits where: 8-bit weights over the HBM of a scale-up domain."""
+    """What fits where: 8-bit weights over what an engine fills of a scale-up domain."""
     fits = weights_fractions()
     models, systems = (list(dict.fromkeys(getattr(one, name) for one in fits)) for name in ("model", "system"))
     parts = []
@@ -506,7 +506,8 @@ def fits_image() -> str:
     parts += [f'<text x="164" y="{52 + 30 * row}" text-anchor="end">{name}</text>' for row, name in enumerate(models)]
     parts += [f'<text x="{207 + 76 * place}" y="24" text-anchor="middle" font-size="10">{name}</text>'
               for place, name in enumerate(systems)]  # fmt: skip
-    parts.append('<text x="20" y="236">8-bit weights over the HBM of one scale-up domain; red: does not fit</text>')
+    said = "8-bit weights over what an engine fills of one scale-up domain; orange: does not fit"
+    parts.append(f'<text x="20" y="236">{said}</text>')
     return picture("What fits where", parts, 250)
 
 

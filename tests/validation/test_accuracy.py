@@ -224,6 +224,12 @@ def test_tables_of_one_quantity_say_it_in_their_titles() -> None:
     assert not [one for one in by if [row[0] for row in one.rows] == ["not stated"]]
 
 
+def test_figures_of_serving_add_up_where_every_workload_is_told() -> None:
+    said = cl.accuracy().view(working=False).asked[1]
+    n, sources, *parts = (int(one.replace(",", "")) for one in re.findall(r"\d[\d,]*(?= )", said))
+    assert said.startswith("serving alone is") and n == sum(parts) and sources < n and len(parts) == 3
+
+
 def test_the_beginning_of_an_id_names_what_begins_so() -> None:
     with pytest.raises(InputError, match=r"did you mean 'h100-.*' or 'h100-sxm5-80gb'\?$"):
         cl.accuracy(accelerator="h100")

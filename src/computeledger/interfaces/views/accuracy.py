@@ -117,12 +117,13 @@ def view(answer: AccuracyAnswer, working: bool) -> View:
     peer = next(iter(document["peers"].items()), None)
     left = " or ".join(LEFT_OUT_WORDS[one] for one in document["left_out"])
     n = len(answer.table.rows)
+    figures = f"{format_count(n, 'figure')} of {format_count(document['n_sources'], 'source')}"
     whose = {"serving": f"{_WHOSE[question.tuning]}, ", "local": "llama.cpp and MLX, one request at a time, "}
     return View(
         title="Accuracy" if is_overview else f"Accuracy of {_TITLES.get(question.workload, question.workload)}",
         asked=(
             f"{whose.get(question.workload, '')}{left}",
-            f"{format_count(n, 'figure')} of {format_count(document['n_sources'], 'source')}",
+            _of_serving(document, n, figures) if is_overview else figures,
         ),
         headline=_headline_of_all(document) if is_overview else _headline(question, document, quantities),
         context=_context_of_all(document) if is_overview else _context(document, quantities, left),
@@ -146,6 +147,15 @@ def _is_overview(question: AccuracyQuestion) -> bool:
     """Whether nobody chose figures, so that the answer begins with every workload."""
     usual = asdict(AccuracyQuestion())
     return {**asdict(question), "by": usual["by"]} == usual
+
+
+def _of_serving(document: Document, n: int, figures: str) -> str:
+    """The figures of serving among those that the first sentence counts, and the rest of them."""
+    token, first = (document["by_workload"][name]["n"] for name in ("token", "first_token"))
+    rest = n - token - first
+    return (
+        f"serving alone is {figures}: {token:,} of a token, {first:,} to a first token{f', {rest} other' * (rest > 0)}"
+    )
 
 
 def _headline_of_all(document: Document) -> str:

@@ -103,7 +103,7 @@ def _month_rows(trains: Document) -> list[list[str | Cell]]:
     ]
 
 
-_FITS = "weights of 8 bit, in the memory of one scale-up domain: GPUs that a fast link joins into one"
+_FITS = "weights of 8 bit, in what an engine fills of one scale-up domain: GPUs that a fast link joins into one"
 
 
 def fits_table(document: Document, key: str) -> Table:
