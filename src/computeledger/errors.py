@@ -123,7 +123,8 @@ def check_kind(given: object, kinds: type | tuple[type, ...], what: str) -> None
 _MEANT = {
     "gpu": "cuda", "--format": "--json", "--isl": "--input-tokens", "--prompt-tokens": "--input-tokens",
     "--osl": "--output-tokens", "--qps": "--requests-per-s", "--rate": "--requests-per-s", "--tp": "--layout",
-    "--dtype": "--precision", "--quantization": "--precision",
+    "--dtype": "--precision", "--quantization": "--precision", "life": "plan", "offers": "compare", "rollout": "rl",
+    "training": "pretrain", "inference": "serve",
 }  # fmt: skip
 
 

@@ -374,8 +374,7 @@ def _parsed(one: Field, given: str, spelt: str) -> Any:
     except InputError as error:
         if one.takes_quantile and _TRIES_QUANTILE.search(given):
             raise QuantityError(f"{spelt} {shown(given)}: {_AS_QUANTILE}") from None
-        or_share = "; or p95:1s for 95\u00a0% of the requests" if one.takes_quantile else ""
-        raise QuantityError(f"{spelt} {error}{or_share}") from None
+        raise QuantityError(f"{spelt} {error}") from None
     if not is_rate:
         return value
     if isinstance(value, Range):

@@ -197,7 +197,7 @@ def _parse_text(text: str, dimension: str, default_unit: str | None) -> Uncertai
     units = [unit for _, unit in split if unit is not None]
     unit = default_unit if not units else None
     if unit is None and not units and dimension not in DIMENSIONLESS:
-        example = f"give a unit: {text.strip()}ms or {text.strip()}s" if dimension == "s" else example
+        example = f"write {text.strip()}ms or {text.strip()}s" if dimension == "s" else example
         raise QuantityError(f"{shown(text)}: a unit is missing, {example}")
     values = []
     for number, (multiplier, own) in zip(numbers, split, strict=True):

@@ -252,7 +252,7 @@ def test_the_command_and_python_say_the_same(tmp_path: Path) -> None:
         ({"score": "eci=133,gpqa-diamond=59%"}, "already joins"),
         ({"price": "0/nan"}, "each must lie"),
         ({"price_date": "2024-01-01", "flop": 1e24}, "says nothing alone"),
-        ({"chips": 1000}, "duration is missing"),
+        ({"chips": 1000}, "duration: needed"),
         ({"flop": 1e24, "duration": "3 months"}, "says nothing alone"),
         ({"date": "1999-01-01"}, "2022-01-01"),
         ({"power": "10 MW", "duration": "3 months", "accelerator": "t4"}, "give chips"),

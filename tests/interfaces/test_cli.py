@@ -109,7 +109,20 @@ BAD_COMMANDS = {
     "dollars for tokens": ((*PRETRAIN, "--tokens", "$1T tokens"), "dollars"),
     "no such magnitude": ((*PRETRAIN, "--tokens", "1e308 tokens"), "no quantity is that large"),
     "html without a name": (("plan", str(EXAMPLES / "small-team-rl.toml"), "--html", ""), "file name is missing"),
-    "plan left out": (("plan",), "PLAN.toml is missing"),
+    "plan left out": (("plan",), "PLAN.toml: needed"),
+    "offers left out": (("compare",), "computeledger: OFFERS.toml: needed; `computeledger compare --help`"),
+    "a system left out": (("frontier", "systems"), "computeledger: SPEC: needed; "),
+    "an option in place of a file": (("compare", "--model", "qwen3-8b"), "write `computeledger compare OFFERS.toml`; "),
+    "a page of the app": (("life",), "unknown command 'life': did you mean 'plan'?"),
+    "another page of the app": (("offers",), "did you mean 'compare'?"),
+    "a command like none": (("zzzz",), "unknown command 'zzzz': `computeledger --help` lists all"),
+    "a system below zero": (
+        ("frontier", "systems", "-400 MW facility of gb200-gpu"),
+        "gpu': must be positive",
+    ),
+    "compute below zero": (("frontier", "forecast", "-5"), "FLOP '-5': must be positive"),
+    "a limit below zero": ((*SERVE, "--tpot", "-30ms"), "--tpot '-30ms': must not be negative\n"),
+    "a limit without a unit": ((*SERVE, "--tpot", "30"), "--tpot '30': a unit is missing, write 30ms or 30s\n"),
     "unknown source": (("cite", "nvidia-h1000"), "unknown source"),
     "an option twice": ((*SERVE, "--batch", "4", "--batch", "8"), "--batch: given 2 times; it takes one value"),
     "an option of a subcommand twice": (
@@ -128,6 +141,16 @@ BAD_COMMANDS = {
         "does not exist",
     ),
 }
+
+
+@pytest.mark.parametrize("group", ["frontier", "facts", "prices", "books"])
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_help_of_a_group_cuts_no_summary(
+    group: str, columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    out = run(capsys, group, "--help")[1]
+    assert "..." not in out.partition("Commands:")[2] and max(map(len, out.splitlines())) <= int(columns)
 
 
 @pytest.mark.parametrize("case", BAD_COMMANDS)

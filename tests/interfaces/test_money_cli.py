@@ -292,20 +292,29 @@ def test_python_and_the_commands_price_alike(capsys: pytest.CaptureFixture[str],
         cl.bill(names=SHEET, input_tokens=1, cache_write_tokens=2)
 
 
+@pytest.mark.parametrize("text", ["claude-opus", "deepseek-v3"])
+def test_list_names_each_sheet_that_it_counts(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    names = answer(capsys, "prices", "list", text)["models"]
+    with pytest.raises(SystemExit):
+        main(["prices", "list", text])
+    assert names and [one for one in capsys.readouterr().out.split() if text in one.lower()] == names
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["allocate"], "--budget is missing"),
+        (["allocate"], "--budget: needed"),
         (["allocate", "--budget", "3 apples"], "write '5.76e23 FLOP'"),
         (["allocate", "--budget", "1e24 FLOP", "--law", "hofman_2022"], "hoffmann_2022"),
         (["invert", "--input", "-1", "--output", "3"], "must not be negative"),
         (["invert", "--input", "0", "--output", "3"], "greater than 0"),
         (["invert", "--input", "1", "--output", "3", "--premium", "0"], "--premium '0': must be greater than 0"),
-        (["invert", "--input", "1"], "--output is missing"),
-        (["invert", "--output", "1"], "--input is missing"),
+        (["invert", "--input", "1"], "--output: needed"),
+        (["invert", "--output", "1"], "--input: needed"),
         (["invert", "--input", "1", "--output", "3", "--threshold", "0"], "--threshold '0': must be at least 1"),
         (["invert", "--input", "1", "--output", "3", "--fast-price", "6"], "needs both"),
         (["invert"], "give one of"),
+        (["prices", "show", "claude"], "price sheets hold it: `prices list claude` names them"),
         (["prices", "bill", SHEET, "--input-tokens", "1", "--cache-write-tokens", "2"], "fewer than the 2"),
         (["prices", "bill", SHEET], "give --input-tokens"),
         (["prices", "bill", SHEET, "--input-tokens", "1K..2K"], "one whole number"),

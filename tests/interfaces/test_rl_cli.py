@@ -153,7 +153,7 @@ def test_tables_print(extra: list[str]) -> None:
 
 
 BAD = {
-    "no model": (["rl", "--rollout", "1000"], "--model is missing"),
+    "no model": (["rl", "--rollout", "1000"], "--model: needed"),
     "no length": (RUN[:7], "give one of --rollout"),
     "two lengths": ([*RUN, "--rollout-p50", "9"], "give one of --rollout"),
     "beyond the context": ([*RUN, "--longest", "200K"], "exceed the context"),

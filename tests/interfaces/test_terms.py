@@ -37,7 +37,7 @@ def test_a_word_is_explained_by_pointer_key_and_tap(visit: Any) -> None:
     bubble = page.locator("#term-means")
     assert bubble.is_hidden()
     page.locator(".help .term, .hint .term", has_text="tp8").first.hover()
-    assert bubble.inner_text() == "Each layer split over 8 GPUs (tensor parallel)."
+    assert bubble.inner_text() == "Each matrix split over 8 GPUs (tensor parallel)."
     page.keyboard.press("Escape")
     assert bubble.is_hidden()
     tile = page.locator(".tiles .term", has_text="Time to first token")

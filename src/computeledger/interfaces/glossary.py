@@ -32,7 +32,7 @@ def layout_said(layout: str) -> str:
     Examples
     --------
     >>> layout_said("tp4-dp2-ep8"), layout_said("tp1")
-    ('layers split over 4, 2 data-parallel groups, experts spread over 8', '')
+    ('matrices split over 4, 2 data-parallel groups, experts spread over 8', '')
     """
     short = _read()["layout_in_short"]
     sizes = [(part[:2], part[2:]) for part in layout.split("-")]

@@ -56,12 +56,14 @@ seed_option = click.option("--seed", default=0, show_default=True, help="Seed of
 
 def run_group(group: click.Group, name: str, arguments: Sequence[str] | None) -> None:
     """Run a command line and end: one line and exit code 2 for bad input, no traceback."""
+    given = None if arguments is None else list(arguments)
     try:
         with listening(Progress(_spoken(name) if sys.stderr.isatty() else None)):
-            given = None if arguments is None else list(arguments)
             code = group.main(args=given, prog_name=name, standalone_mode=False)
     except click.NoSuchOption as error:
-        _fail(name, _unknown_option(error), 2)
+        _fail(name, _unknown_option(error, sys.argv[1:] if given is None else given), 2)
+    except click.MissingParameter as error:
+        _fail(name, _needed(error), 2)
     except click.UsageError as error:
         _fail(name, _used(error), 2)
     except click.ClickException as error:
@@ -85,14 +87,29 @@ def _spoken(name: str) -> Callable[[str], None]:
     return lambda what: click.echo(f"{name}: {what}", err=True)
 
 
-def _unknown_option(error: click.NoSuchOption) -> str:
-    """Say what was meant, or where the options of the command are listed."""
+def _needed(error: click.MissingParameter) -> str:
+    """Name what is missing as the usage of its command does."""
+    if error.ctx is None or error.param is None:
+        return error.format_message()
+    named = error.param.make_metavar(error.ctx) if isinstance(error.param, click.Argument) else error.param.opts[0]
+    return f"{named}: needed; `{error.ctx.command_path} --help` says what it takes"
+
+
+def _unknown_option(error: click.NoSuchOption, given: Sequence[str]) -> str:
+    """Say what was meant, or where the options of the command are listed; a number below zero is taken for one."""
     if error.ctx is None:
         return error.format_message()
+    arguments = [one for one in error.ctx.command.get_params(error.ctx) if isinstance(one, click.Argument)]
+    if arguments and re.match(r"-[\d.$]", error.option_name):
+        whole = next((one for one in given if one.startswith(error.option_name)), error.option_name)
+        return f"{arguments[0].make_metavar(error.ctx)} {shown(whole)}: must be positive"
     options = (one for one in error.ctx.command.get_params(error.ctx) if isinstance(one, click.Option))
     known = [spelt for one in options if not one.hidden for spelt in one.opts if spelt.startswith("--")]
     is_close = close_choices(error.option_name, known)
     rest = nearest(error.option_name, known) if is_close else f"`{error.ctx.command_path} --help` lists those it takes"
+    if arguments and not is_close:
+        usage = " ".join([error.ctx.command_path, *(one.make_metavar(error.ctx) for one in arguments)])
+        rest = f"write `{usage}`; {rest}"
     return f"unknown option {shown(error.option_name)}: {rest}"
 
 
@@ -169,6 +186,13 @@ class OnceGroup(click.Group):
             _refuse_repeated(command, click.Context(command, ctx, name, resilient_parsing=True), rest)
         return name, command, rest
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands with the first sentence of each, whole: click cuts it at the width."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, one.get_short_help_str(1000)) for name, one in found if one is not None and not one.hidden]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
 
 def _refuse_repeated(command: click.Command, context: click.Context, arguments: Sequence[str]) -> None:
     given = list(command.make_parser(context).parse_args(list(arguments))[2])
@@ -189,10 +213,12 @@ class Commands(OnceGroup):
         """Names in the order of the alphabet."""
         return sorted(self.homes)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:  # noqa: ARG002 (click's)
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         """Read the module of a command."""
         if cmd_name not in self.homes:
-            raise UnknownIdError(f"unknown command {shown(cmd_name)}: {nearest(cmd_name, self.homes)}")
+            is_close = close_choices(cmd_name, self.homes)
+            rest = nearest(cmd_name, self.homes) if is_close else f"`{ctx.command_path} --help` lists all"
+            raise UnknownIdError(f"unknown command {shown(cmd_name)}: {rest}")
         module, name = self.homes[cmd_name][0].split(":")
         command: click.Command = getattr(import_module(module), name)
         return command

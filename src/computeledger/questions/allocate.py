@@ -96,7 +96,7 @@ class AllocateQuestion(Sampled):
             raise InputError("--sparsity-ratio: one number is expected, not a range")
         if self.budget is None and self.n_params is None and self.preset is None:
             raise InputError(
-                "--budget is missing: '5.76e23 FLOP', '2.7M GPU-hours' or '$50M' (or give --n-params to judge)"
+                "--budget: needed, such as '5.76e23 FLOP', '2.7M GPU-hours' or '$50M' (or --n-params to judge)"
             )
         if self.preset is not None and self.budget is not None:
             raise InputError("--preset judges the split of an assumed lab: leave out --budget")

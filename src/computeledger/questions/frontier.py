@@ -159,7 +159,7 @@ class SpreadQuestion(Asked):
             raise InputError("give --params N or --model ID, one of both: what is exchanged are its gradients")
         if self.step is None and self.system is None:
             raise InputError(
-                "--step T is missing; --system ID and --gpus N of one site give it from the operation model"
+                "--step: needed, or --system ID and --gpus N of one site, which give it from the operation model"
             )
 
 

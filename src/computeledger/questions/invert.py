@@ -70,7 +70,7 @@ class InvertQuestion(Sampled):
         if self.model is None and self.sheet is None:
             for name, other in (("input", "output"), ("output", "input")):
                 if getattr(self, name) is None and getattr(self, other) is not None:
-                    raise InputError(f"--{name} is missing: the price per million {name} tokens")
+                    raise InputError(f"--{name}: needed, the price per million {name} tokens")
         if sum(given is not None for given in (self.model, self.sheet, self.input)) != 1:
             file = of_files("one of --model provider/name, a SHEET.toml", "--model provider/name")
             raise InputError(f"give {file}, or --input and --output")

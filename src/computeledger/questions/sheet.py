@@ -95,6 +95,6 @@ class SheetQuestion(Asked):
         if self.price_date is not None and self.price is None:
             raise InputError("--price-date says nothing alone; give --price with it")
         if self.duration is None and not (self.chips is None and self.power is None):
-            raise InputError("--duration is missing: --chips and --power are clues only with the time of the run")
+            raise InputError("--duration: needed, --chips and --power are clues only with the time of the run")
         if self.duration is not None and self.chips is None and self.power is None:
             raise InputError("--duration says nothing alone; give --chips or --power with it")

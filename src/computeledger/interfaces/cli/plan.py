@@ -27,7 +27,7 @@ def plan(**options: Any) -> None:
         print_json(json_schema())
         return
     if options["plan"] is None:
-        raise InputError("PLAN.toml is missing: computeledger plan PLAN.toml (see examples/)")
+        raise InputError("PLAN.toml: needed, such as 'examples/deepseek-v3.toml'")
     from computeledger.questions.answers.plan import answer_plan
 
     show_answer(answer_plan(asked_by(PlanQuestion, options)), options)

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from computeledger.errors import InputError
 from computeledger.fields import fields_of
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer, show_launched
 from computeledger.interfaces.options import SectionedCommand, answer_options, working_option
@@ -31,9 +30,6 @@ def rl(**options: Any) -> None:
 
         show_answer(answer_rl_returns(asked_by(RLReturnsQuestion, options)), options)
         return
-    for name in ("model", "system"):
-        if not options[name]:
-            raise InputError(f"--{name} is missing (only --published, --reward and --coverage do without)")
     from computeledger.questions.answers.rl.answer import answer_rl
 
     question = asked_by(RLQuestion, options)

@@ -230,15 +230,15 @@ def headline(known: Sequence[Offered], n_refused: int) -> str:
     best, n, n_sure = known[0], len(known) + n_refused, sum(map(is_sure, known))
     of, cost, surely = format_count(n, "offer"), f"{paid(best)} {per(best)}", sure_words(best)
     if is_sure(best) and n > 1:
-        which = f"cheapest of {n_sure} offers that {keep(best)}"
-        if n_sure < n:
-            only = f"the only one of {of} that {keeps(best)}"
-            which = only if n_sure == 1 else f"cheapest of the {n_sure} of {n} offers that {keep(best)}"
-        chance = best["cheapest_probability"]
+        sure = f"{n_sure} offers that {keep(best)}"
+        which = f"the only one of {of} that {keeps(best)}" if n_sure == 1 else f"cheapest of {sure}"
+        rest = f"; {n - n_sure} of {n} do not" if 1 < n_sure < n else ""
         said = f"{cost}, {which} in nine of ten cases"
-        if chance < CLEAR:
-            among = f"{n} offers" if n_sure == n else f"the {n_sure} of {n} offers that {keep(best)}"
+        chance = best["cheapest_probability"]
+        if chance < CLEAR and n_sure > 1:
+            among = f"{n} offers" if n_sure == n else sure
             said = f"{cost}, {chance_words(chance)} likely the cheapest of {among}"
+        said += rest
     else:
         rank = f"the cheapest of {of}" if n > 1 else "the only offer"
         said = ", ".join([*([] if as_likely(known) else [rank]), f"{surely} for {cost}" if surely else cost])

@@ -25,7 +25,7 @@ def view(answer: Answer, working: bool) -> View:
     editions = ", ".join(f"{name} {edition}" for name, edition in document["editions"].items())
     return View(
         title=f"One used GPU-hour of {document['accelerator']}{where}",
-        headline=headline_words(f"A used GPU-hour of {document['accelerator']}", *_first(kinds)),
+        headline=headline_words(f"A used GPU-hour of {document['accelerator']}", _first(kinds)),
         tiles=(
             *(_tile(kind, one) for kind, one in kinds.items()),
             tile(document, "energy_j_per_gpu_hour", "Energy at the meter", "J"),
@@ -40,16 +40,14 @@ def view(answer: Answer, working: bool) -> View:
     )
 
 
-def _first(kinds: Mapping[str, Any]) -> tuple[str, Any, str]:
-    """What it costs in each way, the first last, with its interval."""
+def _first(kinds: Mapping[str, Any]) -> str:
+    """What it costs in each way; the first with its interval behind it, whose the others are not."""
     said = [f"{_cost(one).text.removesuffix('/h')} {_KINDS[kind]}" for kind, one in kinds.items()]
     first = next(iter(kinds.values()), None)
-    answer = ", ".join([*said[1:], *said[:1]]) or "no price is known"
     if first is None or not _cost(first).below:
-        return answer, None, "USD"
-    if _is_price(first):
-        return f"{answer} (90\u00a0%: {_cost(first).below.removesuffix('/h').replace(' – ', ' to ')})", None, "USD"
-    return answer, first["usd_per_gpu_hour"], "USD"
+        return ", ".join(said) or "no price is known"
+    ends = f"(90\u00a0%: {_cost(first).below.removesuffix('/h').replace(' – ', ' to ')})"
+    return ", ".join([f"{said[0]} {ends}", *said[1:]])
 
 
 def _is_price(one: Mapping[str, Any]) -> bool:

@@ -343,12 +343,12 @@ def _kinds(kind: str) -> str:
 def _chips(answer: ChipsAnswer) -> View:
     rows = [
         [one.id, format_si(one.hbm_bytes.value, "B"), format_si(one.hbm_bytes_per_s.value, "B/s"),
-         format_si(one.peak("bf16"), ""), f"{one.chip_tdp_w.value:.0f}", one.node]
+         format_si(one.peak("bf16"), "FLOP/s"), f"{one.chip_tdp_w.value:.0f}", one.node]
         for one in answer.found
     ]  # fmt: skip
     first = answer.found[0].id
     table = Table("", ("id", "memory #", "reads #", "bf16 #", "W #", "node"), rows,
-                  note="bf16: dense FLOP/s, fp16 where there is no bf16; W: thermal design power.")  # fmt: skip
+                  note="bf16: dense, fp16 where there is no bf16; W: thermal design power.")  # fmt: skip
     return View(
         headline_words("Accelerators", f"{len(answer.found)} found"),
         f"--system takes a count of them, such as 2x{first}; facts show {first} has every figure with its source.",
@@ -376,7 +376,7 @@ def _diff(answer: DiffAnswer) -> View:
 
 
 def _given(fact: Stated | None) -> str:
-    return fact.given if fact else "–"
+    return given_words(fact.given) if fact else "–"
 
 
 def _change(ratio: float | None) -> str:

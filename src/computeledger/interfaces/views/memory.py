@@ -24,8 +24,8 @@ _COLUMNS = ("format", "filled #", "largest batch #", "longest context #")
 _PARTS = ("format", "on", "with", "weights #", "cache #", "rest #", "layout")
 _NOTE = (
     "Of several GPUs the fullest; \u00b1 holds nine of ten start-up logs, of engines that have them. The largest batch "
-    "is at this context, the longest context at this batch, rounded down where memory sets it. Of as many GPUs of one "
-    "size, one with a launch command comes first."
+    "is at this context, the longest context at this batch, rounded down where memory sets it; all: the "
+    "model's limit. Of as many GPUs of one size, one with a launch command comes first."
 )
 _DROPS = ("layout", "with", "rest")
 _LACKING = ("format", "on", "too much by #", "needed on each #", "of #", "what fits there")
@@ -352,10 +352,7 @@ def _filled(fits: Sequence[Mapping[str, Any]], chips: Mapping[str, str], batch: 
         total, capacity = (words(one["memory_bytes"][name], "B") for name in ("total", "capacity"))
         number, _, unit = total.partition("\u00a0")
         filled = f"{number if capacity.endswith(unit) else total} of {capacity}"
-        most = Cell(
-            _longest(one, batch, limit),
-            below=_limited(one, limit) if one["longest_context_tokens"] >= limit > 0 else "",
-        )
+        most = f"{'all ' if one['longest_context_tokens'] >= limit > 0 else ''}{_longest(one, batch, limit)}"
         where = f"{_place(one, chips)}, {engine_name(one['engine'])}"
         of_total = Cell(filled, below=_spread(one["memory_bytes"]))
         rows.append([Cell(format_words(one["precision"]), below=where), of_total, f"{one['largest_batch']:,}", most])

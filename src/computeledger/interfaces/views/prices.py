@@ -35,10 +35,11 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (prices are fac
 
 def _list(answer: PriceListAnswer) -> View:
     rows = [[name] for name in answer.models]
+    said = f"{format_count(len(rows), 'sheet')} of {answer.edition}"
     return View(
-        title=f"{format_count(len(rows), 'price sheet')} of {answer.edition}",
-        headline=headline_words("Prices of tokens", f"{format_count(len(rows), 'sheet')} of {answer.edition}"),
-        tables=(Table("", (), rows),),
+        title=said,
+        headline=headline_words("Prices of tokens", said),
+        tables=(Table("", ("provider/model",), rows),),
     )
 
 

@@ -48,7 +48,7 @@ def published_hours(known: Mapping[str, Fact], modelled: Any) -> tuple[Table, ..
 
 
 def published_run(known: Mapping[str, Fact], modelled: Any, chip: str) -> str:
-    """What the makers published of a run on this chip, in words; empty where they name another chip or none.
+    r"""What the makers published of a run on this chip, in words; empty where they name another chip or none.
 
     Examples
     --------
@@ -56,6 +56,8 @@ def published_run(known: Mapping[str, Fact], modelled: Any, chip: str) -> str:
     >>> known = load_model("deepseek-ai/DeepSeek-V3").published
     >>> published_run(known, 2.7e6, "H800").replace(chr(160), " ")
     'Published: 2.66M GPU-hours; modelled without failures: 2.7M (+1.4 %).'
+    >>> published_run(known, {"p05": 1e6, "p50": 1.3e6, "p95": 1.7e6}, "H800").partition(". ")[2]
+    'The published figure is outside the 90\xa0% range: why is not known.'
     >>> published_run(known, 2.7e6, "H100")
     ''
     """
@@ -63,7 +65,17 @@ def published_run(known: Mapping[str, Fact], modelled: Any, chip: str) -> str:
     if fact is None or not re.search(rf"(?<!\w){re.escape(chip)}(?!\w)", f"{fact.locator} {fact.note}"):
         return ""
     here, off = format_si(point(modelled)), off_words(point(modelled), fact.value, 2)
-    return f"Published: {format_si(fact.value)} GPU-hours; modelled without failures: {here} ({off})."
+    said = f"Published: {format_si(fact.value)} GPU-hours; modelled without failures: {here} ({off})."
+    return f"{said}{_beyond(fact, modelled)}"
+
+
+def _beyond(fact: Fact, modelled: Any) -> str:
+    """That a published figure lies outside of what is modelled, and what it counts where that is known."""
+    if not isinstance(modelled, Mapping) or modelled["p05"] <= fact.value <= modelled["p95"]:
+        return ""
+    more = fact.note.partition("; ")[2]
+    why = f"it counts {more}, the estimate one run" if more else "why is not known"
+    return f" The published figure is outside the 90\u00a0% range: {why}."
 
 
 def gpus_of_run(known: Mapping[str, Fact]) -> float | None:

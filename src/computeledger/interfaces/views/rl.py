@@ -300,7 +300,7 @@ _ADDED = {
 
 
 def _next_gpus(one: Mapping[str, Any]) -> str:
-    """What the fewest GPUs more would save where each saves most, or that they save next to nothing."""
+    """What a few more GPUs save, where each of them saves most, or that they save next to nothing."""
     best = one["best"]
     added, saved = one["added"][best], one["added_save_fraction"][best]
     unit, where = _ADDED[best]

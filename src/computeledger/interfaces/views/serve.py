@@ -444,8 +444,8 @@ def _kept_back(document: Mapping[str, Any]) -> str:
 
 #: Why a table and the figures above it may differ in the third digit.
 _AT_MEDIANS = (
-    "at once: sequences; costs in USD per Mtok; figures at the median of every input: those above are medians of the "
-    "outcomes, a few percent off"
+    "at once: sequences; output and input in USD per Mtok, a request pays for both; figures at the median of every "
+    "input: those above are medians of the outcomes, a few percent off"
 )
 
 
@@ -461,9 +461,9 @@ def _alternatives(document: Mapping[str, Any]) -> list[Table]:
         cost = f"{1 / one['throughput_ratio'] - 1:+.0%}".replace("-", "\u2212").replace("%", "\u00a0%")
         chance = share_cell(one["better_probability"], words(one["better_probability"], "fraction", 2))
         rows.append([*_alternative(one), cost, chance])
-    columns = ("layout", *_TIMES, "output #", "a request costs #", "chance to be better")
+    columns = ("layout", *_TIMES, "output #", "input #", "a request costs #", "chance to be better")
     title = "Other layouts within the limits"
-    drops = ("first token", "at once", "output")
+    drops = ("first token", "at once", "output", "input")
     return [
         Table(title, columns, rows, "output_tokens_per_s_per_gpu", _AT_MEDIANS, strong=(0,), drops=drops,
               is_stacked=True)
@@ -471,11 +471,11 @@ def _alternatives(document: Mapping[str, Any]) -> list[Table]:
 
 
 def _alternative(one: Mapping[str, Any], remark: str = "") -> list[str | Cell]:
-    """The layout in words, how many sequences it takes at once, its times and what its output costs."""
+    """The layout in words, how many sequences it takes at once, its times and what its tokens cost."""
     _, *times = _option(one, "")[:4]
     said, name = layout_said(one["layout"]), f"{one['layout']}{remark}"
     first = Cell(f"{said[:1].upper()}{said[1:]}", below=name) if said else name
-    return [first, *times, words(one["usd_per_mtok_output"], "USD", 2)]
+    return [first, *times, *(words(one[f"usd_per_mtok_{kind}"], "USD", 2) for kind in ("output", "input"))]
 
 
 def _option(one: Mapping[str, Any], name: str) -> list[str | Cell]:

@@ -52,9 +52,8 @@ class OnSystem(Sampled):
         label="Weights", group="How", blank="as stored, bf16 to pretrain",
     )  # fmt: skip
     price: Uncertain | None = asked(
-        "usd_per_hour", "Price of a GPU-hour.", unit="$/h", metavar="$/h", label="GPU-hour", group="How", slider=(0.5,
-        20),
-        blank="rent of the price edition",
+        "usd_per_hour", "Price of a GPU-hour; 0 where it costs you nothing.", unit="$/h", metavar="$/h",
+        label="GPU-hour", group="How", slider=(0.5, 20), blank="rent of the price edition",
     )  # fmt: skip
 
 

@@ -546,7 +546,7 @@ _MORE_CORES = 100.0
 
 
 def next_gpu(scenario: RLScenario, machines: RLMachines) -> dict[str, MoreUnits]:
-    """Say what the fewest GPUs more of each kind that change its layout would save."""
+    """Say what a step saves with more GPUs of each kind: as few as a layout can use."""
     now = float(np.asarray(estimate_rl(scenario, machines).step_s))
     split, replica = scenario.split, float(scenario.engine.layout.n_gpus)
     cut = scenario.trainer.layout

@@ -28,7 +28,7 @@ _CONTROLS = controls_of(ServeQuestion, {
     "model": choices(model_ids, model_name, "deepseek-ai/DeepSeek-V3"),
     "system": choices(offered_systems, bundled_system_id, "h200-nvl8"),
     "gpus": {"is_power": True},
-    "layout": {"help": "tp8: layers split over 8 GPUs; dp2: 2 groups of them; ep8: experts spread over 8. Empty: "
+    "layout": {"help": "tp8: each matrix split over 8 GPUs; dp2: 2 groups of them; ep8: experts spread over 8. Empty: "
                "searched."},
     "batch": {"ends": ("fast mode, dear", "slow mode, cheap")},
     "tpot": {**TIME_PER_TOKEN, "blank": "none",

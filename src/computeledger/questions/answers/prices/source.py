@@ -64,6 +64,10 @@ def _no_provider(name: str, provider_id: str, providers: Iterable[str]) -> Unkno
     for full in model_names():
         sold.setdefault(full.partition("/")[2].lower(), []).append(full)
     wanted = name.rpartition("/")[2].lower()
+    holding = [full for model, fulls in sold.items() if wanted and wanted in model for full in fulls]
+    if wanted not in sold and len(holding) > MOST_SELLERS:
+        told = f"{len(holding)} price sheets hold it: `prices list {wanted}` names them"
+        return UnknownIdError(f"{shown(name)} names no provider; {told}")
     close = [full for model in ([wanted] if wanted in sold else close_choices(wanted, sold)) for full in sold[model]]
     if not close:
         return unknown_id("provider", provider_id, providers)

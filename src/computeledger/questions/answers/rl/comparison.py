@@ -233,8 +233,8 @@ def _savings(step: ComparedPhase, phases: list[ComparedPhase], levers: list[Leve
         is_slow = phase.ratio is not None and phase.ratio > _SLOW_RATIO and phase.name in (*_IN_TURN, *_OF_TRAINER)
         saved_s = min(phase.excess_s, step.excess_s, left_s(phase.name))
         if is_slow and saved_s > 0:
-            why = f"it takes {phase.ratio:.2g} times as long as expected"
-            found.append(Saving(f"{phase.name} as expected", why, saved_s, 1 - saved_s / step.measured_s))
+            why = f"it takes {phase.ratio:.2g} times that"
+            found.append(Saving(f"{phase.name} in its expected time", why, saved_s, 1 - saved_s / step.measured_s))
     return sorted(found, key=lambda one: -one.saved_s)[:_SHOWN]
 
 
