@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from computeledger.arrays import Num, median
 from computeledger.economics.plan.phases import Phase, Spent, make_phase, params_term, stated_gpu_hours
 from computeledger.economics.plan.read import Section, in_plan
 from computeledger.economics.plan.setting import Setting
-from computeledger.errors import InputError
+from computeledger.errors import DoesNotFitError, InputError
 from computeledger.physics.adapters import adapter_params, trainable_fraction
 from computeledger.physics.blackboard.ledgers import PRETRAINING_UTILIZATION_FRACTION
 from computeledger.physics.calibration.efficiency import median_of
@@ -45,9 +47,23 @@ _CLOCK_KEYS = (
 
 
 def model_rl(setting: Setting) -> RLModel:
-    """Model the RL step of a section."""
+    """Model the RL step of a section.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where some draws of its lengths leave no room for a rollout beside the weights.
+    """
     asked = asked_run(setting)
     step = estimate_rl(asked.scenario, asked.machines)
+    held = float(np.mean(np.isfinite(step.step_s)))
+    if held < 1:
+        engine = asked.scenario.engine
+        raise DoesNotFitError(
+            f"rl: {setting.model.id} in {engine.precision.written} on replicas of {int(engine.layout.n_gpus)} x "
+            f"{setting.machine.system.accelerator.id}: the longest rollouts fit in {format_percent(held)} of the draws "
+            "only; give shorter rollouts, narrower weights or a chip with more memory"
+        )
     return RLModel(step, _choices(setting, asked), _decode(step, setting))
 
 

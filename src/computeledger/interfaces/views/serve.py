@@ -166,7 +166,7 @@ def _filled(document: Mapping[str, Any]) -> str:
     aim = document["assumptions"][_DEFAULT_LIMIT]
     if document["batch"] >= document["largest_batch"]:
         return "as many as memory holds"
-    if point(document["tpot_s"]) >= _FILLS * aim:
+    if document["tpot_s"] is not None and point(document["tpot_s"]) >= _FILLS * aim:
         return f"the most within {words(aim, 's')} a token"
     return "decoded together"
 
