@@ -138,8 +138,9 @@ def _trust(document: Document, alike: Document) -> str:
     expected, held = _expected_speed(document, alike), f"{_held_words(speed)} speeds measured like it."
     within = f"Speed within \u00b1{percent(speed['median_abs_error'], 2)} in half of the cases"
     said = f"{expected}. The {held}" if expected else f"{within}; the {held}"
-    is_ranged = isinstance(cost, Mapping) and cost["p05"] > 0  # a token that the prefill gives costs nothing more
-    trusted = f"Trust the cost to {trusted_to_words(cost)} in nine of ten cases" if is_ranged else ""
+    trusted = ""
+    if isinstance(cost, Mapping) and cost["p05"] > 0:  # a token that the prefill gives costs nothing more
+        trusted = f"Trust the cost to {trusted_to_words(cost)} in nine of ten cases"
     of_first = first_token_words(first) if isinstance(first, Mapping) else ""
     more = f"{trusted}{of_first}" if trusted else _capital(of_first.lstrip(";, "))
     return f"{said} {more}." if more else said
