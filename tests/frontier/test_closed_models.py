@@ -32,6 +32,7 @@ from computeledger.frontier.clues import WRONG, WRONG_RATIO, learn
 from computeledger.frontier.narrowing import narrowings
 from computeledger.frontier.trials import family, launch_trials, open_model_of, price_trials, scraps_of, trials
 from computeledger.interfaces.cli import main
+from computeledger.questions.wording import figure_words
 from computeledger.sources import load_sources
 from tests.commands import call
 
@@ -98,6 +99,15 @@ def test_a_clue_that_contradicts_the_others_is_named_and_loses_its_weight() -> N
     assert odd.pulls[0].wrong_probability > 0.99
     moved = odd.quantiles["n_params_active"][2] / plain.quantiles["n_params_active"][2]
     assert abs(math.log(moved)) < 0.1
+
+
+def test_the_clue_that_is_blamed_is_the_one_that_is_left_out() -> None:
+    """A price lies further off than the speed, which alone is in conflict: without the speed, not without the price."""
+    answer = cl.sheet(price="1.25/10", speed=200.0, date="2025-02-24")
+    assert answer.conflicts == ("output speed",)
+    blamed = next(one for one in answer.to_dict()["clues"] if one["clue"] == "output speed")
+    rest = figure_words(blamed["n_params_active_without"], "params")
+    assert f"Output speed contradicts the others; check before use: without it {rest}," in answer.view().context
 
 
 def test_open_models_treated_as_closed() -> None:

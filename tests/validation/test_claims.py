@@ -201,7 +201,7 @@ def test_counts_are_those_of_the_claims() -> None:
     assert f" says that {CHECKED[furthest].claim.short}; the formula gives " in claims(verdict="fails").view().context
     by = counts["holds_by"]
     headline, held = claims().view().headline, claims().view().tiles[0].band
-    assert f"{counts['verdicts']['holds']} hold ({by['published_facts']} by published facts)" in headline
+    assert f"{counts['verdicts']['holds']} hold, {counts['verdicts']['holds_if']} on a condition" in headline
     assert held == f"{by['published_facts']} by published facts, {by['own_premises']} on their own inputs"
     assert CHECKED["C067"].basis == "its own premises" and CHECKED["C004"].basis == "published facts"
 

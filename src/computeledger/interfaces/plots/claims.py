@@ -157,10 +157,10 @@ def off_words(ratio: float) -> str:
 
     Examples
     --------
-    >>> [off_words(ratio).replace(chr(160), " ") for ratio in (88.6, 0.125)]
-    ['89× too high', '8× too low']
+    >>> [off_words(ratio).replace(chr(160), " ") for ratio in (88.6, 0.125, 241.0)]
+    ['89× too high', '8× too low', '240× too high']
     """
-    return f"{_off(ratio):.2g}×\u00a0too {'high' if ratio > 1 else 'low'}"
+    return f"{float(f'{_off(ratio):.2g}'):g}×\u00a0too {'high' if ratio > 1 else 'low'}"
 
 
 def _off(ratio: float) -> float:

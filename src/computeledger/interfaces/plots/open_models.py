@@ -46,7 +46,7 @@ def priced_sizes_figure(
     >>> size = {"p05": 5e10, "p50": 1e11, "p95": 2e11}
     >>> figure = priced_sizes_figure([Sold("M", 2.0, 8.0, 9e10)], [(1.0, size), (4.0, size)], (3.0, size))
     >>> [one["name"] for one in figure["data"] if one["showlegend"]]
-    ['size by price, 90 % range', 'open model']
+    ['size by price, 90 % range', 'this price: 100B, 90 % range', 'open model']
     """
     price, size = asked
     edges = _edges(sold, price)
@@ -147,7 +147,8 @@ def _asked(asked: tuple[float, Any]) -> Spec:
     price, size = asked
     said = f"{figure_words(size, 'params')} active parameters<br>90 % range {interval_words(size, 'params')}"
     return {
-        "type": "scatter", "mode": "markers", "name": "this price", "showlegend": False,
+        "type": "scatter", "mode": "markers", "showlegend": True,
+        "name": f"this price: {figure_words(size, 'params')}, 90 % range",
         "x": rounded([price]), "y": rounded([point(size)]),
         "marker": {"color": palette.CHOSEN, "size": _ASKED_PX, "symbol": "diamond-open", "line": {"width": 2.5}},
         "error_y": {"type": "data", "symmetric": False, "thickness": 2.5, "width": 7, "color": palette.CHOSEN,
@@ -161,7 +162,7 @@ def _labels(
     sold: Sequence[Sold], line: Sequence[tuple[float, Any]], asked: tuple[float, Any], xs: Sequence[float],
     ys: Sequence[float],
 ) -> list[Spec]:  # fmt: skip
-    """The answer in words, and names of models where no other mark lies on them."""
+    """Names of models where no other mark lies on them."""
     labels = Labels(xs, ys, _HEIGHT_PX - _MARGIN_PX)
     price, size = math.log10(asked[0]), asked[1]
     low, median, high = (math.log10(point(size, end)) for end in ("p05", "p50", "p95"))
@@ -171,9 +172,8 @@ def _labels(
     labels.mark(price, median, _ASKED_PX)
     labels.bar(price, low, high)
     labels.line([(math.log10(one), math.log10(point(value))) for one, value in line])
-    labels.name(f"this price: {figure_words(size, 'params')}", price, high, is_answer=True, is_needed=True)
     for one, place in places.items():
-        if one.is_named:
-            is_under = math.isclose(place[0], price) and low <= place[1] <= high
-            labels.name(one.name, *place, size_px=_ASKED_PX if is_under else 8.0)
+        is_under = math.isclose(place[0], price) and low <= place[1] <= high
+        if one.is_named and not is_under:
+            labels.name(one.name, *place)
     return labels.notes

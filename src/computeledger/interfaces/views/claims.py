@@ -49,8 +49,9 @@ _CONCLUDED = {
 }  # fmt: skip
 _JUDGEMENT = "Conclusions that the texts draw from these figures, where one is judged."
 _RATIOS = (
-    "What was said over what the formula gives; where that is a range, a line. A bound or a range that holds is right. "
-    "Tap or point at a mark for the claim and the reason."
+    "What was said over what the formula gives; where that is a range, a line. A range, or a number said of every "
+    "case, holds only if all that the formula gives lies inside it. Tap or point at a mark for the claim and the "
+    "reason."
 )
 _TALLY = (
     "Facts are published ones. Own inputs: the formula gives what was said from the text's own figures, whether or not "
@@ -104,7 +105,7 @@ def view(answer: Answer, working: bool) -> View:
     return View(
         title="Claims, recomputed",
         headline=_headline(claims, document["counts"], searched),
-        context=_WHY if is_all else _furthest_words(claims) or _texts_words(claims),
+        context=f"{_furthest_words(claims)} {_WHY}" if is_all else _furthest_words(claims) or _texts_words(claims),
         tiles=() if len({one["verdict"] for one in claims}) == 1 else _tiles(document["counts"]),
         plots=() if few else _plots(claims),
         tables=(
@@ -213,8 +214,8 @@ def _texts_words(claims: Sequence[Mapping[str, Any]]) -> str:
     return f"From {listed([*kinds, *([on] if on else [])])}." if len(claims) > 1 else ""
 
 
-#: Where the claims are from, and where each is checked.
-_WHY = "From a lecture, a thread and three other texts, recomputed here, each with its formula, inputs and sources."
+#: Where the claims are from.
+_WHY = "All are from a lecture, a thread and three other texts."
 #: What the name of a text may begin with.
 _KINDS_OF_TEXT = ("thread", "lecture")
 
@@ -360,7 +361,22 @@ _LONG_UNIT = 8
 def _off(claim: Mapping[str, Any]) -> str:
     """What is without the condition that the verdict rests on, and how far that is off."""
     ratio = ratio_of(claim) if claim["verdict"] in ("fails", "holds_if") else None
-    return "; ".join(part for part in (_as_stated(claim), off_words(1 / ratio[1]) if ratio else "") if part)
+    return "; ".join(part for part in (_as_stated(claim), _how_far(claim, ratio) if ratio else "") if part)
+
+
+def _how_far(claim: Mapping[str, Any], ratio: tuple[float, float, float]) -> str:
+    """How far a claim is off; where a part of the range agrees with it, how far the rest is at most."""
+    if not _overlaps(claim):
+        return off_words(1 / ratio[1])
+    low, _, high = ratio
+    return f"up to {off_words(1 / (high if high * low > 1 else low))}"
+
+
+def _overlaps(claim: Mapping[str, Any]) -> bool:
+    """Whether the range that the formula gives as a claim stands has numbers in common with what was said."""
+    found = claim["recomputed"] if claim["recomputed_as_stated"] is None else claim["recomputed_as_stated"]
+    said, given = (value if isinstance(value, list) else [value, value] for value in (claim["claimed"], found))
+    return bool(given[0] < given[1] and given[0] <= said[1] and said[0] <= given[1])
 
 
 def _as_stated(claim: Mapping[str, Any]) -> str:
@@ -477,7 +493,7 @@ def claim_numbers(value: float | Sequence[float] | None, unit: str, relation: st
     """
     if value is None:
         return "–"
-    words = {"at_least": "at least ", "at_most": "at most "}.get(relation, "")
+    words = {"at_least": "at least ", "at_most": "at most ", "everywhere": "always "}.get(relation, "")
     low, high = (_number(end, unit) for end in (value if isinstance(value, Sequence) else (value, value)))
     return words + (joined(low, high) or low)
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from computeledger.economics.quality.drift import MARKET_DATE
 from computeledger.frontier.closed_models import CONFLICT
 from computeledger.interfaces.plots.clues import clues_figure
 from computeledger.interfaces.view import (
@@ -73,8 +74,12 @@ _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "Augu
 BY_PRICES, BY_SHEET = "Prices (invert)", "Sheet, the price alone"
 _WHY_TWO = (
     "Prices reads the size off a line through open models' prices; Sheet starts from the sizes that open models have "
-    "and asks how likely each is sold at this price, so that other clues can be joined"
+    f"and asks how likely each is sold at this price, so that other clues can be joined. Here both take the price as "
+    f"listed on {MARKET_DATE}; where a release or a day of listing is given, Sheet takes it as listed on that day, and "
+    "takes the market's fall since off"
 )
+#: An added clue narrows the size much where it makes the range at least so many times narrower either way.
+_MUCH = 1.5
 #: Clues in the order in which a sentence names them: the others stand between.
 _FIRST, _LAST = "price", "release date"
 
@@ -119,15 +124,7 @@ def _sources(found: Mapping[str, Any]) -> tuple[str, ...]:
 def _told(answer: ClosedModelAnswer, found: Mapping[str, Any]) -> str:
     """The truth where it is known, and whether the clues agree, or what *Prices* says of a price alone."""
     agree = _context(found) if len(found["clues"]) > 1 else _beside(answer)
-    return " ".join(part for part in (_truth(found), agree, _premium(found)) if part)
-
-
-def _premium(found: Mapping[str, Any]) -> str:
-    """What a premium over the prices of open models makes of the size, where none was given."""
-    if not found.get("at_premium") or "published" in found:
-        return ""
-    twice, more = (words(one["n_params_active"], "params", 2) for one in found["at_premium"])
-    return f"If it is sold at twice open models' prices: {twice}, at 4 times {more}."
+    return " ".join(part for part in (_truth(found), agree) if part)
 
 
 def _beside(answer: ClosedModelAnswer) -> str:
@@ -186,24 +183,24 @@ def _clue_words(clue: str, said: str) -> str:
 def _context(found: Mapping[str, Any]) -> str:
     """Whether the clues agree; if not, which lies furthest off, and what to make of the answer."""
     against, names = found["conflicts"], [one["clue"] for one in found["clues"]]
-    worst = min(found["clues"], key=lambda one: float(one["agreement_probability"]))
+    blamed = [one for one in found["clues"] if one["conflicts"]] or found["clues"]
+    worst = min(blamed, key=lambda one: float(one["agreement_probability"]))
     alone, others, size = (
         figure_words(one, "params")
         for one in (worst["n_params_active_alone"], worst["n_params_active_without"], found["n_params_active"])
     )
     if against:
-        one = "it" if len(against) == 1 else "them"
-        return (
-            f"In conflict with the others: {listed(against)}. Check {one} before you use {size}: without the "
-            f"{worst['clue']} it would be {others}."
-        )
+        named, verb = listed(against), "contradicts" if len(against) == 1 else "contradict"
+        one = "it" if len(against) == 1 else f"the {worst['clue']}"
+        said = f"{named[:1].upper()}{named[1:]} {verb} the others"
+        return f"{said}; check before use: without {one} {others}, not {size}."
     if worst["agreement_probability"] >= _SURE and len(found["clues"]) == 2 and _LAST in names:
         dated, other = sorted(found["clues"], key=lambda one: one["clue"] != _LAST)
         by_date = figure_words(dated["n_params_active_alone"], "params")
         return f"The {other['clue']} says {size}, the release date counted in; the date alone says {by_date}."
     if worst["agreement_probability"] >= _SURE:
         return f"The clues agree: the {worst['clue']} alone says {alone}, the others {others}{_drawn(found, worst)}."
-    return f"The clues disagree: {_sides(found['clues'], worst)}; {size} is a compromise."
+    return f"The clues disagree: {_sides(found['clues'], worst)}."
 
 
 def _drawn(found: Mapping[str, Any], worst: Mapping[str, Any]) -> str:
@@ -310,9 +307,11 @@ def _clues(found: Mapping[str, Any]) -> Table:
 
 def _narrowing(found: Mapping[str, Any]) -> Table:
     active, flop = (_width(found[key]) for key in ("n_params_active", "training_flop"))
+    least = min(math.sqrt(one["n_params_active_width_ratio"]) for one in found["would_narrow"])
+    told = "" if math.sqrt(active) / least >= _MUCH else "No clue would narrow the size much. "
     note = (
-        "how many times too large or too small the figure may be (90 %), if the clue came as the others expect it; "
-        "the best first"
+        f"{told}How many times too large or too small the figure may be (90 %), if the clue came as the others expect "
+        "it; the best first"
     )
     now = [["the clues at hand", _factor(active), _factor(flop)]]
     keys = ("n_params_active_width_ratio", "training_flop_width_ratio")

@@ -472,8 +472,8 @@ def sheet_evidence(document: Document) -> Evidence:
     ratio, n = tried["median_error_ratio"], tried["n"]
     by = "these clues" if not rest else listed(tried["clues"])
     text = (
-        f"Of {n} open models sized by {by}, half came out within a factor of {ratio:.2g} and {tried['held']} within "
-        f"their 90\u00a0% range, which here is {trusted_to_words(document['n_params_active'])} either way."
+        f"Within a factor of {ratio:.2g} in half of {n} open models sized by {by}. {tried['held']} lie in their "
+        f"90\u00a0% range, here {trusted_to_words(document['n_params_active'])} either way."
     )
     text += f" Not tried: {listed(rest)}." if rest else ""
     details = (
@@ -483,6 +483,8 @@ def sheet_evidence(document: Document) -> Evidence:
     return replace(price, text=text, details=" ".join(part for part in (details, by_price, price.details) if part))
 
 
+#: Where the test of sizes by price stands.
+_TESTED = "/docs/money.html#what-a-sheet-reveals"
 #: Fewer open models than these near a price are said to be few.
 _FEW_NEAR = 10
 
@@ -495,16 +497,16 @@ def price_evidence(document: Document) -> Evidence:
     held = percent(alike["coverage_90"])
     ratio = alike["median_error_ratio"]
     near = alike["n_near"]
-    few = f"; only {near} of them cost half to twice as much as this" if near < _FEW_NEAR else ""
-    said = (
-        f"Within a factor of {ratio:.2g} in half of {alike['n']} open models of known size, sized by their prices "
-        f"alone{few}."
-    )
+    few = f"; only {near} cost about this" if near < _FEW_NEAR else ""
+    said = f"Within a factor of {ratio:.2g} in half of {alike['n']} open models{few}."
     beyond = [one for one in document.get("not_identified", ()) if one.startswith(EXTRAPOLATED)]
     if beyond:
         sold = beyond[0].partition(": ")[2].removesuffix(" per million tokens")
         said = f"Not tried at such a price: {sold}, where half of {alike['n']} come out within a factor of {ratio:.2g}."
-    details = f"Each is left out of the fit that predicts it; the 90\u00a0% interval held {held} of them."
+    details = (
+        "Sized by their prices alone, each left out of the fit that predicts it; the 90\u00a0% interval held "
+        f"{held} of them. About this price: half to twice of it."
+    )
     rows: list[list[str | Cell]] = [
         [
             Cell(one["model"], below=_prices(one)),
@@ -519,7 +521,8 @@ def price_evidence(document: Document) -> Evidence:
     table = Table(
         "The nearest prices", columns, rows, note="active parameters; by price: from the prices of all others"
     )
-    return Evidence(said, details, "computeledger validate --prices", "", (table,))
+    command = "computeledger validate --prices"
+    return Evidence(said, details, command, "", (table,), (("How sizes from prices were tested", _TESTED),))
 
 
 def _prices(one: Document) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -26,6 +27,7 @@ from computeledger.questions.wording import (
     percent,
     words,
 )
+from computeledger.validation.prices_near import PricedModel
 
 _NAMES = {
     "n_params_active": ("Active parameters", "params"),
@@ -178,13 +180,26 @@ def _learnt(answer: InvertAnswer, document: Mapping[str, Any]) -> Table:
     for key in sorted(_NAMES, key=lambda one: bool(document["identified"][one])):
         (label, unit), after, before = _NAMES[key], _after(answer, document, key), document["before_prices"][key]
         if not document["identified"][key]:
-            rows.append([label, "not told", "", interval_words(before, unit), ""])
+            rows.append([label, "not told", "", _unbounded(before, unit), ""])
             continue
         told = "" if after is not document[key] else _narrower(document["bits"][key])
         rows.append([label, figure_words(after, unit), interval_words(after, unit), interval_words(before, unit), told])
     columns = ("", "median #", "90 % range #", "before any price #", "narrower by #")
     note = "on a scale of ratios; what prices do not tell rests on how models are served"
     return Table("What prices do not tell, and what they do", columns, rows, "bits", note, is_detail=True)
+
+
+def _unbounded(before: Mapping[str, Any], unit: str) -> str:
+    """A range before any price; of shares, a low end under 0 says nothing more than that.
+
+    Examples
+    --------
+    >>> _unbounded({"p05": -23.0, "p95": 0.72}, "fraction").replace(chr(160), " ")
+    'below 0 to 72 %'
+    """
+    if unit != "fraction" or before["p05"] >= 0:
+        return interval_words(before, unit)
+    return f"below 0 to {percent(before['p95'], 2)}"
 
 
 def _plots(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Plot, ...]:
@@ -227,13 +242,31 @@ def _among(answer: InvertAnswer, document: Mapping[str, Any]) -> Plot:
     low, high = sold[0].usd_per_mtok_input, sold[-1].usd_per_mtok_input
     beyond = [] if low <= price <= high or math.isclose(price, low) or math.isclose(price, high) else [price]
     line = [(end, asdict(answer.n_params_active_at(end))) for end in sorted([low, high, *beyond])]
+    here = _times_dear(price, document["prices"]["output"])
+    usual = _times_dear(*_middle(every))
     caption = (
-        f"Each dot is one of {len(sold)} open models at its median list price. The band is what the others' prices "
-        "say of a model's size, with output as many times as dear as here."
+        f"Each dot is one of {len(sold)} open models at its median list price. Line and band are for output "
+        f"{here} as dear as input, as here, and lie lower the dearer output is (median of the dots: {usual})."
     )
     at = [_at_premium(document, one) for one in _PREMIUMS] if _is_usual(answer) else []
     figure = priced_sizes_figure(sold, line, (price, document[_MAIN]), at)
     return Plot("among", "Active parameters by input price", caption, figure, _MAIN, is_wide=True)
+
+
+def _middle(every: Sequence[PricedModel]) -> tuple[float, float]:
+    """Price of output over that of input, as a pair, in the middle of open models."""
+    return 1.0, statistics.median(one.usd_per_mtok_output / one.usd_per_mtok_input for one in every)
+
+
+def _times_dear(come: float, go: float) -> str:
+    """How many times as dear output is as input.
+
+    Examples
+    --------
+    >>> _times_dear(0.05, 0.4), _times_dear(3, 10)
+    ('8 times', '3.3 times')
+    """
+    return f"{go / come:.2g} times"
 
 
 def _ways(document: Mapping[str, Any]) -> tuple[dict[str, float], str]:
@@ -281,7 +314,7 @@ def _margins(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Table, 
         [f"{one['extra_margin_ratio']:g} ×", words(one["n_params_active"], "params", 2)]
         for one in document["size_times_margin"]
     ]
-    title = "The dearer it is sold, the smaller it is"
+    title = "At a premium, this price means a smaller model"
     return (Table(title, ("premium: price over open models'", "active parameters #"), rows, "n_params_active"),)
 
 
