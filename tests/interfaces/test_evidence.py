@@ -84,9 +84,16 @@ def test_an_answer_leads_with_the_side_to_which_its_own_engine_was_off() -> None
     speed = alike["by"]["tpot"]
     assert speed["coverage_90"] == 1.0
     held = f"The 90\u00a0% range held all {speed['n']} speeds measured like it."
-    assert text.startswith(f"Expect {low} to {high}\u00a0% fewer tokens/s than shown, so dearer tokens, as in the ")
-    assert f"the nearest 3 measurements (of other models). {held}" in text
+    ends, cost = alike["likely_usd_per_mtok_output"], answer.to_dict()["usd_per_mtok_output"]["p50"]
+    assert [ends["low"], ends["high"]] == pytest.approx([cost / (1 - one) for one in (shares[0], shares[-1])])
+    about = " to ".join(words(ends[end], "USD", 2) for end in ("low", "high"))
+    assert text.startswith(
+        f"Expect {low} to {high}\u00a0% fewer tokens/s than shown, so dearer tokens (about {about}), "
+    )
+    assert [one["model"] for one in alike["nearest"]].count("deepseek-ai/DeepSeek-R1") == 1  # of its own shape
+    assert f"as in the nearest 3 measurements (2 of them of other models). {held}" in text
     assert "nearest 3 measured with vLLM, below, were all slower than predicted" in answer.view().evidence.details
+    assert "They do not correct the answer: " in answer.view().evidence.details
     assert "±" not in text
 
 
@@ -151,3 +158,27 @@ def test_presets_of_real_systems_show_what_was_published_beside_what_is_modelled
 def _number(text: str) -> float:
     digits = text.replace("\u00a0", " ").split()[0].replace(",", "")
     return float(digits.rstrip("K")) * (1000 if digits.endswith("K") else 1)
+
+
+def test_life_leads_to_serve_with_the_settings_of_its_plan(client: TestClient) -> None:
+    """A token costs about the same on both pages, at the same speed."""
+    life = client.get("/view/life").json()
+    (speed,) = [one for one in life["plots"] if one["name"] == "speed"]
+    assert speed["also"][0] == "Serve with these settings" and "144 H800 at $2 an hour" in speed["caption"]
+    served = {one["label"]: one["value"] for one in client.get(f"/view{speed['also'][1]}").json()["tiles"]}
+    details = client.get("/api/life").json()["phases"]["inference"]["details"]
+    assert served["Output cost"] == pytest.approx(details["inference: usd_per_mtok_output"]["p50"], rel=0.15)
+    assert served["Speed for one user"] == pytest.approx(1 / details["inference: tpot_s"]["p50"], rel=0.05)
+
+
+def test_a_sampled_token_is_compared_at_a_share_of_the_peak_that_is_told() -> None:
+    answer = cl.rl(model="qwen3-8b", system="h100-nvl8", gpus=16, rollout_tokens="1K", mfu="0.3", samples=16)
+    document = answer.to_dict(working=True)
+    (figure,) = [one for one in document["working"] if one["name"] == "rl.gpu_time_beside_pretraining"]
+    terms = {one["name"]: one for one in figure["terms"]}
+    share, peak = terms["share of the peak in pretraining"], terms["dense bf16 peak of H100"]
+    assert share["value"] == document["assumptions"]["pretraining_mfu"] == 0.3 and peak["ground"]
+    made = 6 * terms["N, active parameters"]["value"] / (share["value"] * peak["value"])
+    assert terms["GPU-s per pretraining token"]["value"] == pytest.approx(made)
+    used = "if each is used 10 times"
+    assert any(used in one for one in answer.view().notes)

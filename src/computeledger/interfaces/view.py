@@ -34,7 +34,8 @@ class Tile:
 class Plot:
     """A drawing with its caption; of several variants a report lets the reader choose one, the first at first.
 
-    On a phone one that ``is_detail`` is closed under its title.
+    On a phone one that ``is_detail`` is closed under its title. ``also`` has the words and the address of a page of the
+    app behind its caption.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Plot:
     is_detail: bool = False
     text: str = ""
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    also: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,19 +24,25 @@ SHADES = ("#4477AA", "#88CCEE", "#44AA99", "#228B45", "#999933", "#DDCC77", "#CC
 
 
 def bars_figure(
-    rows: Mapping[str, Any], unit: str, color: str, most: int = 14, remarks: Mapping[str, str] | None = None
+    rows: Mapping[str, Any],
+    unit: str,
+    color: str,
+    most: int = 14,
+    remarks: Mapping[str, str] | None = None,
+    beside: Mapping[str, Any] | None = None,
 ) -> Spec:
     """Quantities as bars from zero with their 90 % intervals, the largest first; what is too small to see is left out.
 
-    A remark on a row stands behind its value.
+    A remark on a row stands behind its value. What they are held beside stands among them in grey.
 
     Examples
     --------
     >>> bars_figure({"a": 1.0, "b": 2.0, "none": 0.0}, "s", "#0072B2")["data"][0]["x"]
     [2.0, 1.0]
     """
-    largest = max((point(value) for value in rows.values()), default=0.0)
-    seen = ((name, value) for name, value in rows.items() if point(value) > _SEEN * largest)
+    every = {**rows, **(beside or {})}
+    largest = max((point(value) for value in every.values()), default=0.0)
+    seen = ((name, value) for name, value in every.items() if point(value) > _SEEN * largest)
     shown = sorted(seen, key=lambda row: (row[0].endswith(_OTHERS), -point(row[1])))[:most]
     places = list(range(len(shown)))[::-1]
     said = remarks or {}
@@ -46,7 +52,8 @@ def bars_figure(
     data = [{
         "type": "bar", "orientation": "h", "x": rounded(sizes), "y": [place - 0.12 for place in places],
         "width": [0.34] * len(shown),
-        "marker": {"color": color, "line": {"width": 0}, "opacity": _BEHIND_WHISKERS if is_ranged else 1.0},
+        "marker": {"color": color if not beside else [parts.NEUTRAL if name in beside else color for name, _ in shown],
+                   "line": {"width": 0}, "opacity": _BEHIND_WHISKERS if is_ranged else 1.0},
         "error_x": {
             "type": "data", "symmetric": False, "color": parts.NEUTRAL, "thickness": 2, "width": 5,
             "visible": is_ranged,

@@ -14,6 +14,13 @@ from computeledger.interfaces.plots.validation import quantity_words
 from computeledger.interfaces.view import Cell, Evidence, Table, cited, quantity_cell
 from computeledger.interfaces.views.accuracy_links import accuracy_address, workload_address
 from computeledger.interfaces.views.display_names import chip_name, engine_name
+from computeledger.interfaces.views.sides import (
+    expected_speed,
+    expected_words,
+    likely_words,
+    side_of_engine,
+    side_words,
+)
 from computeledger.questions.answers.accuracy import errors_by_workload
 from computeledger.questions.answers.prices.invert import EXTRAPOLATED
 from computeledger.questions.row_words import source_address
@@ -112,7 +119,7 @@ def serving_evidence(document: Document) -> Evidence:
     own = Wanted(
         alike["workload"], document["model"], document["accelerator"], "", (), alike["what"].split()[0], chosen
     )
-    said = (_side_of_engine(document, alike), _alike_words(alike), _own_error_words(alike))
+    said = (side_of_engine(document, alike), _alike_words(alike), _own_error_words(alike))
     details = " ".join(filter(None, said))
     return Evidence(text, details, accuracy_command(alike), accuracy_address(alike), _nearest(alike), _own_link(own))
 
@@ -135,7 +142,7 @@ def _trust(document: Document, alike: Document) -> str:
             "that were measured."
         )
     cost, first = document.get("usd_per_mtok_output"), document.get("ttft_s")
-    expected, held = _expected_speed(document, alike), f"{_held_words(speed)} speeds measured like it."
+    expected, held = expected_speed(document, alike), f"{_held_words(speed)} speeds measured like it."
     within = f"Speed within \u00b1{percent(speed['median_abs_error'], 2)} in half of the cases"
     said = f"{expected}. The {held}" if expected else f"{within}; the {held}"
     trusted = ""
@@ -170,91 +177,6 @@ def _held_words(one: Document) -> str:
     return f"90\u00a0% range held {f'{percent(share, 2)} of' if share < 1 else 'all'} {one['n']:,}"
 
 
-def _likely_words(near: Sequence[Document], engine: str) -> str:
-    """To which side a speed is likely off, where the nearest of its engine all were; else nothing.
-
-    Examples
-    --------
-    >>> one = {"engine": "vllm", "quantity": "tpot", "unit": "s", "p50": 0.02}
-    >>> _likely_words([one | {"measured": 0.025}, one | {"measured": 0.022}], "vllm").replace(chr(160), " ")
-    'Likely 9.1 to 20 % slower than shown'
-    """
-    found = _to_one_side(_of_engine(near, engine))
-    return f"Likely {_from_to(found[0])} {'slower' if found[1] else 'faster'} than shown" if found else ""
-
-
-def _expected_speed(document: Document, alike: Document) -> str:
-    """What speed and cost to expect where the nearest measurements of the engine were all off to one side."""
-    own = _of_engine(alike["nearest"], document["backend"])
-    found = _to_one_side(own)
-    if found is None:
-        return ""
-    off, is_slower = found
-    more, cost = ("fewer", "dearer") if is_slower else ("more", "cheaper")
-    tokens = f", so {cost} tokens" if document.get("usd_per_mtok_output") is not None else ""
-    of = "" if document["model"] in {one["model"] for one in own} else " (of other models)"
-    return f"Expect {_from_to(off)} {more} tokens/s than shown{tokens}, as in the nearest {len(own)} measurements{of}"
-
-
-def _side_of_engine(document: Document, alike: Document) -> str:
-    """Why the predicted speed is likely off to one side."""
-    own = _of_engine(alike["nearest"], document["backend"])
-    found = _to_one_side(own)
-    if found is None:
-        return ""
-    side = "slower" if found[1] else "faster"
-    return (
-        f"The nearest {len(own)} measured with {engine_name(own[0]['engine'])}, below, were all {side} than predicted."
-    )
-
-
-def _of_engine(near: Sequence[Document], engine: str) -> list[Document]:
-    return [one for one in near if engine and one["engine"] == engine]
-
-
-def expected_words(near: Sequence[Document], engine: str) -> str:
-    """By how much a run is likely off to one side, where the nearest of its engine all were; else nothing.
-
-    Examples
-    --------
-    >>> one = {"engine": "nemo", "quantity": "step_s", "unit": "s", "p50": 2.0}
-    >>> said = expected_words([one | {"measured": 2.5}, one | {"measured": 2.2}], "nemo")
-    >>> said.replace(chr(160), " ")
-    'Expect it 10 to 25 % longer and dearer than predicted, as the nearest 2 measured with NeMo were'
-    >>> expected_words([one | {"measured": 2.5}], "nemo")
-    ''
-    """
-    own = _of_engine(near, engine)
-    found = _to_one_side(own)
-    if not found:
-        return ""
-    off, is_slower = found
-    off = [1 / (1 - one) - 1 if is_slower else 1 - 1 / (1 + one) for one in off]
-    said = "longer and dearer" if is_slower else "shorter and cheaper"
-    measured = f"as the nearest {len(own)} measured with {engine_name(engine)} were"
-    return f"Expect it {_from_to(off)} {said} than predicted, {measured}"
-
-
-#: Fewest of the nearest figures that tell of a side: one is to some side always.
-_FEWEST_NEAREST = 2
-
-
-def _to_one_side(near: Sequence[Document]) -> tuple[list[float], bool] | None:
-    """Shares of the predicted speed that was missing or to spare, and whether all were slower; None of both sides."""
-    steps = [one for one in near if one["quantity"] != "ttft"]
-    ratios = [one["p50"] / one["measured"] if one["unit"] == "s" else one["measured"] / one["p50"] for one in steps]
-    sides = {one < 1 for one in ratios}
-    if len(ratios) < _FEWEST_NEAREST or len(ratios) < len(near) or len(sides) > 1:
-        return None
-    return sorted(abs(one - 1) for one in ratios), sides == {True}
-
-
-def _from_to(off: Sequence[float]) -> str:
-    """Two shares as a range."""
-    low, high = (percent(one, 2) for one in (min(off), max(off)))
-    return high if low == high else f"{low.removesuffix(_PERCENT)} to {high}"
-
-
 def first_token_words(first: Any) -> str:
     """How far a time to first token can be trusted, after what is said of other figures; alone in no interval.
 
@@ -266,10 +188,6 @@ def first_token_words(first: Any) -> str:
     if not isinstance(first, Mapping) or math.sqrt(first["p95"] / first["p05"]) > _LOOSE:
         return "; do not rely on the time to first token"
     return f", the time to first token to {trusted_to_words(first)}"
-
-
-#: What follows a share.
-_PERCENT = "\u00a0%"
 
 
 def _own_error_words(alike: Document) -> str:
@@ -318,34 +236,16 @@ def _runs_words(document: Document, alike: Document, error: float, cost: str) ->
     measured = f"Half of {_measured_words(alike)} took within {percent(error, 2)} of the predicted step."
     value, framework = document.get(cost), document.get("framework") or {}
     expected = expected_words(alike["nearest"], framework.get("id", ""))
-    found = f"{expected}; " if expected else _side_words(document, alike)
+    found = f"{expected}; " if expected else side_words(document, alike)
     if isinstance(value, Mapping):
         said = _capital(f"{found}trust time and cost to")
         return f"{said} {trusted_to_words(value)} in nine of ten cases. {measured}"
     return f"{expected}. {measured}" if expected else measured
 
 
-def _side_words(document: Document, alike: Document) -> str:
-    """To which side the nearest runs were off where they are of other frameworks than this one.
-
-    Examples
-    --------
-    >>> near = [{"engine": "nemo", "quantity": "step_s", "unit": "s", "p50": 2.0, "measured": one} for one in (2.2, 3)]
-    >>> _side_words({}, {"nearest": near}).replace(chr(160), " ")
-    'The nearest 2 measured took 10 to 50 % longer than predicted; '
-    """
-    found, framework = _to_one_side(alike["nearest"]), (document.get("framework") or {}).get("id", "")
-    if found is None or any(one["engine"] == framework for one in alike["nearest"]):
-        return ""
-    off, is_slower = found
-    times = [1 / (1 - one) - 1 if is_slower else 1 - 1 / (1 + one) for one in off]
-    took = f"{_from_to(times)} {'longer' if is_slower else 'shorter'}"
-    return f"The nearest {len(off)} measured took {took} than predicted; "
-
-
 def _of_others(document: Document, alike: Document) -> str:
     """That the nearest runs are of other frameworks, where the side to which they were off is told."""
-    return " The nearest are of other frameworks, which tells less of this one." if _side_words(document, alike) else ""
+    return " The nearest are of other frameworks, which tells less of this one." if side_words(document, alike) else ""
 
 
 def _measured_words(alike: Document) -> str:
@@ -574,7 +474,7 @@ def _of_offer(offer: Document) -> str:
     chip = load_system(offer["system"]).accelerator.id
     wanted = Wanted("serving", offer["model"], chip, backend, ("tpot",), "usual", (("load", "clients"),))
     near = nearest_figures(wanted, {"tpot": point(speed)}).nearest
-    likely = _likely_words([asdict(one) for one in near], backend)
+    likely = likely_words([asdict(one) for one in near], backend)
     return f"{likely} on {chip_name(chip)}" if likely else ""
 
 

@@ -147,7 +147,7 @@ def _depends(document: Mapping[str, Any], ledger: Ledger) -> str:
         "that alone."
     )
     price, per_dollar = fixed_price(ledger), figure_words(document["total"]["gpu_hours"], "USD")
-    return f"{said} A GPU-hour counts {price}, without a range; each dollar of it is {per_dollar}." if price else said
+    return f"{said} A GPU-hour counts {price}, without a range: $1 more adds {per_dollar}." if price else said
 
 
 def fixed_price(ledger: Ledger) -> str:
@@ -383,7 +383,7 @@ def _plots(document: Mapping[str, Any], ledger: Ledger) -> tuple[Plot, ...]:
     if ledger.phases:
         found.append(
             Plot("money", "Where the dollars go", "Median and 90 % interval of each phase's cost, its share and "
-                 "GPU-hours. Staff, data and failed runs are not in it.",
+                 f"GPU-hours. Staff, data and failed runs are not in it.{_stated_words(document)}",
                  money_figure(document, ledger), "usd")
         )  # fmt: skip
     if len(document["shares"]["flop"]) > 1:
@@ -408,6 +408,16 @@ def _plots(document: Mapping[str, Any], ledger: Ledger) -> tuple[Plot, ...]:
     return tuple(found)
 
 
+def _stated_words(document: Mapping[str, Any]) -> str:
+    """Why the model is far from GPU-hours that the plan states of a later phase."""
+    said = [PHASE_NAMES[name] for name, one in document["phases"].items()
+            if name != "pretraining" and (modelled := stated_beside(one)) is not None
+            and _outside_words(one["gpu_hours"], modelled)]  # fmt: skip
+    if not said:
+        return ""
+    return f" {listed(said)}: the plan states GPU-hours; its steps and lengths are assumed, so the model is far off."
+
+
 def _speed_words(ledger: Ledger) -> str:
     """What the curve of speed shows; where a plan parts prefill from decoding, why tokens cost less than on Serve."""
     values = ledger.plan.sections["inference"].values
@@ -416,8 +426,13 @@ def _speed_words(ledger: Ledger) -> str:
     batch, layout = values.get("batch"), values.get("layout")
     is_stated = batch is not None and not isinstance(batch, str)
     many = f"{median_of(batch):,.0f} sequences at once " if is_stated else ""
-    gpus = f"on {parse_layout(layout).n_gpus} GPUs, " if isinstance(layout, str) else ""
-    return f"Ring: as in use, {many}{gpus}prompts apart; Serve begins with one system."
+    price = fixed_price(ledger)
+    gpus = f"{parse_layout(layout).n_gpus} " if isinstance(layout, str) else ""
+    chip, at = chip_name(ledger.phases["inference"].accelerator), f" at {price} an hour" if price else ""
+    return (
+        f"The ring is the batch in use: {many}on {gpus}{chip}{at}, prompts read by other GPUs, cached prefixes not "
+        "read again. So a token costs less here than in Serve's first answer, which is of one system."
+    )
 
 
 #: Figures of a phase that its name in the document does not say plainly.

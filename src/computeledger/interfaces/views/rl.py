@@ -49,8 +49,8 @@ _TILES = (
     ("usd", "Cost", "USD", ""),
     ("gpu_hours", "GPU-time", "GPU-hours", ""),
     ("days", "Takes", "days", ""),
-    ("idle_fraction", "Idle: GPUs that wait", "fraction", ""),
     ("gpu_time_beside_pretraining", "A sampled token costs", "times", ""),
+    ("idle_fraction", "Idle: GPUs that wait", "fraction", ""),
     ("utilization_fraction", "Utilisation", "fraction", ""),
     ("step_s", "Step", "s", "step"),
 )
@@ -61,9 +61,12 @@ _CALLED = {"once per step": "start and end of a step"}
 _START_AND_END = "Log-probs: the trainer reads rollouts for each token's probability. Start and end of a step: "
 _START_AND_END += "engines wake and take prompts; rollouts are collected, scored and logged."
 
+#: Idle share below which it is said where the wait for long rollouts is counted.
+_FEW_IDLE = 0.05
+#: What a sampled token is compared with.
+_PRETRAINING = "pretraining (assumed)"
 #: Where the wait for long rollouts is counted.
 _LONGEST = "waiting for the longest rollouts"
-_TAIL = "The long tail is in generation: a GPU that still decodes a few rollouts counts as generating."
 #: What waits where generation and training take turns.
 _WAITING = " Waiting: GPUs whose rollouts have all ended (one that still decodes a few counts as generation), then all "
 _WAITING += "of them until the last verdict is in."
@@ -195,7 +198,16 @@ def _context(document: Mapping[str, Any]) -> str:
     costs = f"a sampled token costs {times} times a pretraining token"
     why = _busy(document)
     first = f"{why}, so {costs}" if why else f"{costs[0].upper()}{costs[1:]}"
-    return f"{first}. {sampled} are sampled; {idle} idles{paced}."
+    tail = _tail(document) if idle_fraction < _FEW_IDLE else ""
+    return f"{first}. {sampled} are sampled; {idle} idles{paced}{tail}."
+
+
+def _tail(document: Mapping[str, Any]) -> str:
+    """Where a step waits for its last rollouts: that GPUs which decode a few of them count as generating."""
+    if not any(_LONGEST in spans for spans in document["timeline_s"].values()):
+        return ""
+    n = words(point(document["generation"]["rollouts_decoding"]), "", 2)
+    return f": a GPU that decodes the last few long rollouts counts as generating ({n} decode on a replica on average)"
 
 
 def _busy(document: Mapping[str, Any]) -> str:
@@ -240,8 +252,9 @@ def _notes(document: Mapping[str, Any]) -> list[str]:
     interval = f"ranges are as wide as those of: {document['interval']['class']}"
     if basis := document["interval"].get("rests_on"):
         interval += f"; they rest on {basis.partition('; none is of')[0]}"
+    visits = document["assumptions"]["epochs_over_the_tasks"]
     counted = "a sampled token is counted whether the rollout is kept or dropped"
-    found = [interval, counted, framework_words(document["framework"]), demand_words(document["demand"])]
+    found = [interval, counted, framework_words(document["framework"]), demand_words(document["demand"], visits)]
     compared = document.get("comparison", {})
     if taken := compared.get("taken"):
         said = [f"mean rollout {words(taken['rollout_tokens'], 'tokens')}"] if "rollout_tokens" in taken else []
@@ -350,12 +363,14 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
     told = {name: one for name, one in phases.items() if point(one["fraction"]) >= _TOLD}
     busy = {_called(name): one for name, one in document["phase_utilization_fraction"].items() if name in told}
     remarks = {name: f"in {percent(one['fraction'], 2)} of the GPU-time" for name, one in told.items()}
+    base = {_PRETRAINING: document["assumptions"]["pretraining_mfu"]}
     return (
         Plot("timeline", f"One step in time; bottleneck: {document['binding_phase']} ({document['bound']})",
              _turns(document), step_figure(lanes, phases), "step", is_wide=True),
         Plot("utilization", "How much of the chips' arithmetic each phase uses", "FLOP over dense bf16 peak, medians "
-             "and 90 % intervals; behind them each phase's share of the GPU-time. The others multiply no matrices.",
-             bars_figure(busy, "fraction", PHASE_COLORS["rl"], remarks=remarks), "utilization_fraction"),
+             "and 90 % intervals; behind them each phase's share of the GPU-time. The others multiply no matrices. A "
+             "sampled token is compared with a pretraining token at the grey bar.",
+             bars_figure(busy, "fraction", PHASE_COLORS["rl"], remarks=remarks, beside=base), "utilization_fraction"),
     )  # fmt: skip
 
 
@@ -379,7 +394,6 @@ def _turns(document: Mapping[str, Any]) -> str:
     spans = [pair for lane in document["timeline_s"].values() for pair in lane.items()]
     waits = any("waiting" in name and point(span) >= least_s for name, span in spans)
     key = f" {HATCHED} Hatched: GPUs wait." if waits else ""
-    key = f" {_TAIL}{key}" if any(_LONGEST in name for name, _ in spans) else key
     said = f" Each span is the median time that a GPU spends in it, as in the table below. {_START_AND_END}"
     if document["split"]["colocated"]:
         return f"All GPUs generate, then all train.{said}{key}"

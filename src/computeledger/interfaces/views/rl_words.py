@@ -41,22 +41,22 @@ def parity_words(one: Mapping[str, Any]) -> str:
     )
 
 
-def demand_words(demand: Mapping[str, Any]) -> str:
-    """What a budget of FLOP asks for: tasks, or positions of a text."""
+def demand_words(demand: Mapping[str, Any], visits: float) -> str:
+    """What a budget of FLOP asks for: tasks, each of them used so many times, or positions of a text."""
     flop = re.sub(r"\.?0+(?=e\d)", "", format_si(point(demand["flop"]), "FLOP"))
-    return f"for scale, {flop} of such RL would take {_asked_for(demand)}"
+    return f"for scale, {flop} of such RL would take {_asked_for(demand, visits)}"
 
 
-def _asked_for(demand: Mapping[str, Any]) -> str:
+def _asked_for(demand: Mapping[str, Any], visits: float) -> str:
     """GPU-time, money, tokens and tasks; of RL on text its positions, and the share of all that is public."""
-    steps, tasks = (format_si(point(demand[name])) for name in ("steps", "tasks"))
-    sampled = point(demand["tokens"])
-    tokens = f"{sampled / TERA:,.0f}T" if sampled >= PETA else format_si(sampled)
+    steps, tasks = (format_si(point(demand[name]), "", 2) for name in ("steps", "tasks"))
+    sampled = float(f"{point(demand['tokens']):.2g}")
+    tokens = f"{sampled / TERA:,.0f}T" if sampled >= PETA else format_si(sampled, "", 2)
     units = (("gpu_hours", "GPU-hours"), ("days", "days"), ("usd", "USD"))
     hours, days, cost = (with_interval_words(demand[key], unit) for key, unit in units)
     if "places" not in demand:
-        return f"{hours} and {cost}: {tokens} sampled tokens, {tasks} verifiable tasks"
-    positions, text = (format_si(point(demand[name])) for name in ("places", "text_tokens"))
+        return f"{hours} and {cost}: {tokens} sampled tokens, {tasks} verifiable tasks if each is used {visits:g} times"
+    positions, text = (format_si(point(demand[name]), "", 2) for name in ("places", "text_tokens"))
     share = with_interval_words(demand["passes_over_the_stock"], "fraction")
     return (
         f"{tokens} tokens sampled in {steps} steps, at {positions} positions of a text; that is {text} tokens of text, "

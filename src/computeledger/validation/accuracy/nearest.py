@@ -7,6 +7,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from computeledger.errors import InputError
 from computeledger.facts.load import load_accelerator, load_model
@@ -116,9 +117,9 @@ def own_figures(wanted: Wanted) -> Sequence[Row]:
     >>> {row["model"] for row in own_figures(asked)} >= {"deepseek-ai/DeepSeek-V3", "deepseek-ai/DeepSeek-R1"}
     True
     """
-    shape = _shape(wanted.model)
+    shape = shape_of(wanted.model)
     rows = _compared(wanted).rows
-    return tuple(row for row in rows if row["accelerator"] == wanted.accelerator and _shape(row["model"]) == shape)
+    return tuple(row for row in rows if row["accelerator"] == wanted.accelerator and shape_of(row["model"]) == shape)
 
 
 @functools.lru_cache(maxsize=256)
@@ -159,12 +160,12 @@ def _candidates(wanted: Wanted) -> tuple[int, Sequence[tuple[float, Row]]]:
 
 def _deployment(row: Row) -> tuple[str, ...]:
     """What one source measured of one model on one chip: one figure of it is enough."""
-    return row["source"], _shape(row["model"]), row["accelerator"], row["engine"]
+    return row["source"], shape_of(row["model"]), row["accelerator"], row["engine"]
 
 
 def _unlike(row: Row, wanted: Wanted) -> float:
     """How far labels are apart: a model of the series or a chip of the family is half of another one."""
-    is_same = _shape(row["model"]) == _shape(wanted.model)
+    is_same = shape_of(row["model"]) == shape_of(wanted.model)
     model = 0.0 if is_same else 0.5 if family_of(row["model"]) == family_of(wanted.model) else 1.0
     is_same = row["accelerator"] == wanted.accelerator
     chip = 0.0 if is_same else 0.5 if _chip_family(row["accelerator"]) == _chip_family(wanted.accelerator) else 1.0
@@ -174,8 +175,14 @@ def _unlike(row: Row, wanted: Wanted) -> float:
 
 
 @functools.cache
-def _shape(name: str) -> str:
-    """Shape of a model, which its other versions and formats share; of one that the facts do not name, its own name."""
+def shape_of(name: str) -> str:
+    """Shape of a model, which its other versions and formats share; of one that the facts do not name, its own name.
+
+    Examples
+    --------
+    >>> shape_of("deepseek-ai/DeepSeek-R1") == shape_of("deepseek-ai/DeepSeek-V3"), shape_of("no-such-model")
+    (True, 'no-such-model')
+    """
     try:
         return model_family(load_model(name))
     except InputError:
@@ -210,3 +217,51 @@ def _load(row: Row) -> str:
     said = (f"{format_si(float(found[name]))} {unit}" for name, unit in _LOAD if found.get(name))
     n_gpus = found.get("n_accelerators")
     return ", ".join((*([format_count(int(float(n_gpus)), "GPU")] if n_gpus else []), *said))
+
+
+def of_engine(near: Sequence[Mapping[str, Any]], engine: str) -> list[Mapping[str, Any]]:
+    """Those of the nearest figures, as a document has them, that are of an engine."""
+    return [one for one in near if engine and one["engine"] == engine]
+
+
+#: Fewest of the nearest figures that tell of a side: one is to some side always.
+_FEWEST_NEAREST = 2
+
+
+def to_one_side(near: Sequence[Mapping[str, Any]]) -> tuple[list[float], bool] | None:
+    """Shares of the predicted speed that was missing or to spare, and whether all were slower; None of both sides.
+
+    Examples
+    --------
+    >>> one = {"quantity": "tpot", "unit": "s", "p50": 0.02}
+    >>> to_one_side([one | {"measured": 0.025}, one | {"measured": 0.04}])
+    ([0.19999999999999996, 0.5], True)
+    >>> to_one_side([one | {"measured": 0.025}, one | {"measured": 0.01}]) is None
+    True
+    """
+    steps = [one for one in near if one["quantity"] != "ttft"]
+    ratios = [one["p50"] / one["measured"] if one["unit"] == "s" else one["measured"] / one["p50"] for one in steps]
+    sides = {one < 1 for one in ratios}
+    if len(ratios) < _FEWEST_NEAREST or len(ratios) < len(near) or len(sides) > 1:
+        return None
+    return sorted(abs(one - 1) for one in ratios), sides == {True}
+
+
+def cost_by_nearest(near: Sequence[Mapping[str, Any]], engine: str, usd: float) -> dict[str, float]:
+    """Ends of a cost whose speed is as far off as the nearest of its engine all were to one side; empty elsewhere.
+
+    A token costs the GPU-time that it takes, so its cost goes as one over its speed.
+
+    Examples
+    --------
+    >>> one = {"engine": "vllm", "quantity": "tpot", "unit": "s", "p50": 0.02}
+    >>> found = cost_by_nearest([one | {"measured": 0.025}, one | {"measured": 0.03}], "vllm", 4.0)
+    >>> {name: round(value, 6) for name, value in found.items()}
+    {'low': 5.0, 'high': 6.0}
+    """
+    found = to_one_side(of_engine(near, engine))
+    if found is None:
+        return {}
+    off, is_slower = found
+    costs = [usd / (1 - one if is_slower else 1 + one) for one in off]
+    return {"low": min(costs), "high": max(costs)}

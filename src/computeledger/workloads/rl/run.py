@@ -28,6 +28,7 @@ class RunCost:
     usd_per_gpu_hour: Num
     facility_w_per_gpu: Num
     pretraining_gpu_s_per_token: Num
+    pretraining_terms: tuple[Term, ...] = ()
 
     @property
     def gpu_hours(self) -> Num:
@@ -194,6 +195,7 @@ def _gpu_time_figures(run: RunCost) -> tuple[Figure, ...]:
     """What a sampled token takes of GPU-time beside a pretraining token."""
     sampled, pretrained = "GPU-s per sampled token", "GPU-s per pretraining token"
     times = (Term(sampled, run.result.gpu_s_per_token, "s"), Term(pretrained, run.pretraining_gpu_s_per_token, "s"))
+    made_of = "; the latter is 6 N / (share of the peak x peak)" if run.pretraining_terms else ""
     return (
         Figure(
             "rl.beta_gpu_time",
@@ -206,8 +208,8 @@ def _gpu_time_figures(run: RunCost) -> tuple[Figure, ...]:
             "rl.gpu_time_beside_pretraining",
             run.gpu_time_beside_pretraining,
             "x",
-            f"({sampled}) / ({pretrained})",
-            times,
+            f"({sampled}) / ({pretrained}){made_of}",
+            (*times, *run.pretraining_terms),
         ),
     )
 

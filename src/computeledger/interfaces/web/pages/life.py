@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
+from computeledger.economics.plan.ledger import Ledger
 from computeledger.economics.plan.read import read_plan
 from computeledger.facts.load import (
     bundled_system_id,
@@ -25,6 +27,8 @@ from computeledger.interfaces.views.plan import currencies, ledger_view, stated_
 from computeledger.interfaces.views.published import off_words, published_hours
 from computeledger.interfaces.web.plan_boxes import PLANS, box, boxes_of, plan_tables, plan_text, plan_toml
 from computeledger.interfaces.web.spec import PLAN, Answer, Control, Page, Values, View
+from computeledger.physics.calibration.efficiency import median_of
+from computeledger.physics.parallelism import parse_layout
 from computeledger.questions.answers.plan import answer_plan
 from computeledger.questions.plan import PlanQuestion
 from computeledger.questions.wording import (
@@ -36,8 +40,9 @@ from computeledger.questions.wording import (
     with_interval_words,
     words,
 )
-from computeledger.units import format_si
+from computeledger.units import KILO, MEGA, format_si
 from computeledger.workloads.questions.setup import BACKENDS
+from computeledger.workloads.serving.pool_search import MOST_BUSY_FRACTION
 
 _SCENARIO = (
     Control("model", "Model", "choice", choices=tuple(model_ids()), choice_of=model_name,
@@ -123,10 +128,15 @@ def _view(answer: Answer) -> View:
     )
     ledger, *others = view.tables
     left = _left_over(answer.asked, answer.document)
+    address = _serve_address(answer, found.ledger)
     return dataclasses.replace(
         view,
         context=f"{left} {currencies(answer.document, found.ledger)}" if left else view.context,
-        tiles=_on_serve(view.tiles, answer.document),
+        tiles=_on_serve(view.tiles, address),
+        plots=tuple(
+            dataclasses.replace(one, also=("Serve with these settings", address)) if one.name == "speed" else one
+            for one in view.plots
+        ),
         evidence=evidence,
         tables=(ledger, *published, *others),
         facts=(),  # below the plots, which are what a slider moves
@@ -182,13 +192,50 @@ def _own_tokens(document: Mapping[str, Any]) -> str:
     return f" (published: {format_si(known.value)})" if known else ""
 
 
-def _on_serve(tiles: tuple[Tile, ...], document: Mapping[str, Any]) -> tuple[Tile, ...]:
+def _serve_address(answer: Answer, ledger: Ledger) -> str:
+    """Serve with the plan's settings of serving, its lengths and its price; empty where the model is not served."""
+    section = ledger.plan.sections.get("inference")
+    if section is None or "inference" not in answer.document["phases"]:
+        return ""
+    phase, asked = answer.document["phases"]["inference"], answer.asked
+    fields = {"model": phase["model"], "system": str(section.values.get("system", asked.get("system", "")))}
+    fields["price"] = asked.get("price", "")
+    fields["precision"] = str(section.values.get("precision", asked.get("precision", "")))
+    for name in ("backend", "tuning", "layout", "prefill_layout", "tpot", *_COUNTS):
+        value = section.values.get(name)
+        if value is not None:
+            said = f"{KILO * median_of(value):g}ms" if name == "tpot" else _said(value)
+            fields[name.replace("_", "-")] = said
+    if section.values.get("two_batches") == "yes":
+        fields["two-batches"] = "on"
+    reads, decodes = (section.values.get(name) for name in ("prefill_layout", "layout"))
+    if isinstance(reads, str) and isinstance(decodes, str):
+        gpus = _gpus_of_pools(phase, int(parse_layout(reads).n_gpus), int(parse_layout(decodes).n_gpus))
+        fields |= {"mode": "disaggregated", "gpus": str(gpus)}
+    return f"/serve?{urlencode({name: value for name, value in fields.items() if value})}"
+
+
+#: Counts that a plan may state of serving, as Serve has them.
+_COUNTS = ("batch", "redundant_experts", "input_tokens", "cached_tokens", "output_tokens")
+
+
+def _said(value: Any) -> str:
+    return value if isinstance(value, str) else f"{median_of(value):.0f}"
+
+
+def _gpus_of_pools(phase: Mapping[str, Any], reads: int, decodes: int) -> int:
+    """GPUs of one decode worker and of the prefill workers that keep up with it, with one to spare."""
+    details = phase["details"]
+    made_usd = point(details["output_tokens"]) / MEGA * point(details["inference: usd_per_mtok_output"])
+    others = max(point(phase["usd"]) / made_usd - 1, 0.0) if made_usd else 0.0
+    return decodes + reads * (math.ceil(others * decodes / reads / MOST_BUSY_FRACTION) + 1)
+
+
+def _on_serve(tiles: tuple[Tile, ...], address: str) -> tuple[Tile, ...]:
     """The first figure leads to the page that serves the model alone."""
-    served = document["phases"].get("inference")
-    if served is None or not tiles:
+    if not address or not tiles:
         return tiles
-    link = ("Serve it alone", f"/serve?{urlencode({'model': served['model']})}")
-    return (dataclasses.replace(tiles[0], also=link), *tiles[1:])
+    return (dataclasses.replace(tiles[0], also=("Serve it alone", address)), *tiles[1:])
 
 
 def _trusted(document: Mapping[str, Any]) -> str:

@@ -460,7 +460,7 @@ function draw(place, view, other, heading) {
   });
   view.plots.forEach((one, index) => {
     const figure = place.querySelectorAll("figure")[index];
-    retitle(figure, one); figure.querySelector("figcaption").textContent = unbroken(one.caption);
+    retitle(figure, one); figure.querySelector("figcaption").replaceChildren(unbroken(one.caption), ...(one.also ? [" ", element("a", { href: one.also[1] }, one.also[0])] : []));
     const canvas = figure.querySelector(".canvas");
     canvas.setAttribute("aria-label", `${one.title}. ${one.caption}`);
     want(canvas, one.figure);

@@ -32,6 +32,7 @@ from computeledger.questions.rl_returns import RLReturnsQuestion
 from computeledger.units import format_count
 from computeledger.workloads.launches import Launch
 from computeledger.workloads.questions.rl import RLQuestion
+from computeledger.workloads.result import Term, fact_term, quantity
 from computeledger.workloads.rl.environments import Environments, Horizon, environments_of, longer_horizons
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl, pretraining_gpu_s_per_token
 from computeledger.workloads.rl.judge import judge_bound
@@ -203,7 +204,7 @@ class RLAnswer(Answer):
             document["lora"] = documents.adapters_document(setting.run.typical.lora, self.typical)
         document["framework"] = documents.framework_document(question, run.result)
         document |= {"price": setting.price_ground, "backend": question.settled.backend}
-        document["assumptions"] = _assumptions(question)
+        document["assumptions"] = _assumptions(question, setting.draws["mfu"])
         document["interval"] = documents.interval_document(setting.run.confidence, question.settled.framework)
         document["measured_alike"] = documents.alike_document(run, document["model"], document["accelerator"])
         if working:
@@ -248,12 +249,12 @@ def _left_out(run: RLScenario) -> Iterator[str]:
             yield f"{what} {takes} {held - n:,.0f} of {format_count(float(held), 'GPU')} that {verb}: {idle}"
 
 
-def _assumptions(question: RLQuestion) -> dict[str, Any]:
+def _assumptions(question: RLQuestion, mfu_fraction: Num) -> dict[str, Any]:
     """What is taken for granted beside the fitted constants."""
     document: dict[str, Any] = {
         "verifier_headroom_fraction": VERIFIER_HEADROOM,
         "epochs_over_the_tasks": EPOCHS,
-        "pretraining_mfu": "as --mfu",
+        "pretraining_mfu": quantity(mfu_fraction, ""),
         "colocated": "weights and caches of the idle side are moved out of the way within weight sync",
     }
     if question.lora is not None:
@@ -395,6 +396,18 @@ def _cost(setting: Setting, typical: bool) -> RunCost:
         usd_per_gpu_hour=numbers["price"],
         facility_w_per_gpu=numbers["power"],
         pretraining_gpu_s_per_token=pretraining_gpu_s_per_token(n_active, peak, numbers["mfu"]),
+        pretraining_terms=_pretraining_terms(setting, numbers["mfu"]),
+    )
+
+
+def _pretraining_terms(setting: Setting, mfu_fraction: Num) -> tuple[Term, ...]:
+    """What a pretraining token's GPU-time is made of, on the chips of the run."""
+    chip = setting.system.accelerator
+    peak = fact_term(f"dense bf16 peak of {chip.short_name}", chip.peak_flop_per_s["bf16"])
+    return (
+        Term("N, active parameters", float(n_params_active(setting.run.model)), "params"),
+        Term("share of the peak in pretraining", mfu_fraction, "fraction", "plan", "--mfu"),
+        replace(peak, unit="FLOP/s"),
     )
 
 

@@ -174,7 +174,7 @@ class ServeAnswer(ServingAnswer):
         document |= settings_document(question, chip, median(self.result.scenario.waiting))
         medians = {"tpot": median(self.result.tpot_s)} if document["tpot_s"] is not None else {}
         medians |= {"ttft": median(self.result.ttft_s)}
-        document |= alike_document(question, setting, medians, document["model"])
+        document |= alike_document(question, setting, medians, document["model"], document["usd_per_mtok_output"])
         document["assumptions"] = documents.serving_assumptions(setting.at_median.host.buffers)
         if question.is_searched:
             document["assumptions"] |= aim_of_the_search(question, self.chosen.tpot_s)

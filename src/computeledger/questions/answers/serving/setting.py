@@ -33,7 +33,7 @@ from computeledger.questions.document import document
 from computeledger.simulation.serving.promise import Promises
 from computeledger.simulation.serving.workload import Workload, read_workload, with_workload
 from computeledger.units import format_count, format_si
-from computeledger.validation.accuracy.nearest import Wanted, nearest_figures
+from computeledger.validation.accuracy.nearest import Wanted, cost_by_nearest, nearest_figures
 from computeledger.validation.accuracy.table import FEWEST_FIGURES, measured_alike, published
 from computeledger.workloads.engines import constants_of, reads_prompts_first
 from computeledger.workloads.engines.releases import release_at
@@ -305,9 +305,13 @@ _OF_TIMES = {"ttft_s": "those of first tokens", "tpot_s": "those of times per to
 
 
 def alike_document(
-    question: ServeQuestion, setting: Setting, medians: Mapping[str, float], model: str
+    question: ServeQuestion, setting: Setting, medians: Mapping[str, float], model: str, cost: Any
 ) -> dict[str, Any]:
-    """Measurements that are most like the question, how well they were predicted, and the nearest to the answer."""
+    """Measurements that are most like the question, how well they were predicted, and the nearest to the answer.
+
+    Where the nearest were all off to one side, also what an output token would cost if the answer's speed were too;
+    not of a stated load, whose cost goes by the GPUs that are held for it.
+    """
     system, interval = setting.system, setting.interval
     if interval is None:
         return {}
@@ -321,7 +325,12 @@ def alike_document(
     wanted = Wanted(
         found.workload, model, chip, question.engine, tuple(medians), found.what.split()[0], (("load", found.load),)
     )
-    return {"measured_alike": {**asdict(found), **document(nearest_figures(wanted, medians))}}
+    alike = {**asdict(found), **document(nearest_figures(wanted, medians))}
+    if cost is not None and question.requests_per_s is None:
+        usd = float(cost["p50"]) if isinstance(cost, Mapping) else float(cost)
+        if usd and (ends := cost_by_nearest(alike["nearest"], question.engine, usd)):
+            alike["likely_usd_per_mtok_output"] = ends
+    return {"measured_alike": alike}
 
 
 def engine_remarks(question: ServeQuestion, system: System) -> list[str]:
