@@ -486,9 +486,9 @@ def said_unit(one: Field) -> str:
     Examples
     --------
     >>> said_unit(Field("tpot", "s", "", unit=None))
-    "A number is in s, a text has its unit: '20 ms'."
+    "A number is in s, text has its unit: '20 ms'."
     >>> said_unit(Field("memory", "bytes", "", unit="GB"))
-    "A number is in bytes (B), a text has its unit ('80 GB'), else it is in GB."
+    "A number is in bytes (B), text has its unit ('80 GB'), else it is in GB."
     """
     from computeledger.units import DIMENSIONLESS, DIMENSIONS, HINTS, si_spelling
 
@@ -499,7 +499,7 @@ def said_unit(one: Field) -> str:
     factor = DIMENSIONS[one.dimension].get(one.unit or "", 1.0)
     example = HINTS[one.dimension].rpartition(" or ")[2]
     text = f" ({example}), else it is in {one.unit}" if factor != 1.0 else f": {example}"
-    return f"A number is in {si_spelling(one.dimension)}, a text has its unit{text}."
+    return f"A number is in {si_spelling(one.dimension)}, text has its unit{text}."
 
 
 _JSON_TYPES = {SWITCH: "boolean", TEXT: "string", WHOLE: "integer"}

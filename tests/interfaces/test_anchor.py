@@ -92,7 +92,7 @@ def test_a_measurement_never_widens(spread: float, same: bool) -> None:
 def test_an_anchor_of_nothing_says_so() -> None:
     with pytest.raises(InputError, match="nothing is given; write key=value"):
         read_anchors([" "])
-    with pytest.raises(InputError, match="give a unit: 21ms or 21s"):
+    with pytest.raises(InputError, match="a unit is missing, write 21ms or 21s"):
         read_anchors(["batch=32, isl=1024, osl=512, tpot=21"])
 
 

@@ -165,7 +165,7 @@ def test_every_quantity_says_its_unit() -> None:
             said = json.dumps(tools()[name].schema["properties"][key])
             if one.dimension in DIMENSIONS.keys() - DIMENSIONLESS:
                 assert f"A number is in {si_spelling(one.dimension)}" in said, (name, key)
-    assert "in s, a text has its unit: '20 ms'" in tools()["serve"].schema["properties"]["tpot"]["description"]
+    assert "in s, text has its unit: '20 ms'" in tools()["serve"].schema["properties"]["tpot"]["description"]
     assert read_value(asked_fields("serve")["tpot"], 0.03, "tpot") == read_value(
         asked_fields("serve")["tpot"], "30ms", "tpot"
     )

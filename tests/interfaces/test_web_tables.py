@@ -158,9 +158,10 @@ def test_a_table_that_does_not_fit_becomes_cards_and_stays_a_table_to_a_screen_r
 @pytest.mark.browser
 def test_a_card_of_many_figures_shows_the_rest_at_a_press(visit: Any) -> None:
     page = visit("/serve", 390)
-    page.locator("#now details", has=page.locator("table.cards")).locator("summary", has_text="The best of").click()
-    page.wait_for_selector(".as-cards .rest-by")
-    card = page.locator("#now tr", has=page.locator(".rest-by")).first
+    best = page.locator("#now details", has_text="The best of")
+    best.locator("summary").click()
+    best.locator(".as-cards .rest-by").first.wait_for()
+    card = best.locator("tr", has=page.locator(".rest-by")).first
     more = card.locator(".rest-by")
     before = card.locator("td:visible").count()
     assert before == 5 and str(more.text_content()).startswith("3 more of ")
