@@ -64,6 +64,7 @@ def test_one_timeline_draws_what_the_document_says(split: dict) -> None:
         assert after["base"][0] in (0.0, pytest.approx(one["base"][0] + one["x"][0], rel=2e-3))
     assert all(bool(trace["marker"]["pattern"]["shape"]) is ("waiting" in trace["name"]) for trace in drawn)
     used = [point(part) for part in document["phase_utilization_fraction"].values()]
+    used.append(document["assumptions"]["pretraining_mfu"])  # what a sampled token is compared with
     assert view.plots[1].figure["data"][0]["x"] == pytest.approx(sorted(used, reverse=True), rel=1e-3)
     (table,) = [one for one in view.tables if "phase" in one.columns and "in a step #" in one.columns]
     shown = {row[0]: row[1].text for row in table.rows if isinstance(row[1], Cell)}
