@@ -46,8 +46,8 @@ def given_words(given: str) -> str:
 
     Examples
     --------
-    >>> [given_words(one) for one in ("4.0 $/GPU-h", "39083.38 USD", "23.5 k$", "3.23 us", "671 B params")]
-    ['$4.00 per GPU-hour', '$39,083', '$23.5K', '3.23 µs', '671B parameters']
+    >>> [given_words(one) for one in ("4.0 $/GPU-h", "39083.38 USD", "23.5 k$", "3.23 us", "70.0 B params")]
+    ['$4.00 per GPU-hour', '$39,083', '$23.5K', '3.23 µs', '70B parameters']
     >>> given_words("7.8e+24 FLOP"), given_words("$6.4bn"), given_words("1979 TFLOP/s")
     ('7.8e24 FLOP', '$6.4bn', '1,979 TFLOP/s')
     """
@@ -56,6 +56,7 @@ def given_words(given: str) -> str:
         return f"${_amount(number, unit)}{_GIVEN_MONEY[unit]}"
     if unit and number.isdigit() and len(number) > len("999"):
         number = f"{int(number):,}"
+    number = number.removesuffix(".0") if unit.endswith(" params") else number
     return f"{number}{_GIVEN_UNITS[unit]}" if unit in _GIVEN_UNITS else f"{number} {unit}".rstrip()
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.questions.wording import figure_words, point, words
+from computeledger.questions.wording import figure_words, listed, point, words
 
 #: A share of wrong deliveries up to which a headline does not warn.
 _RARE = 0.0005
@@ -70,15 +71,14 @@ def _alternative(document: Mapping[str, Any]) -> str:
     >>> near = {"policy": "a x2 checked -> b x1 checked", "success_fraction": 0.96}
     >>> near |= {"usd_per_completed_task": 8.9, "chance_dearer_fraction": 0.97}
     >>> found = {"best": best, "options": [best, near], "runner_up": near}
-    >>> print(_alternative(found).replace(chr(160), " ").replace(": both", ":\nboth"))
-    Cheaper than the next (the same with b once: $8.90, 96 % completed) with a chance of 97 %:
-    both rise and fall with the same models and tasks.
+    >>> print(_alternative(found).replace(chr(160), " "))
+    97 % likely cheaper than the next ($8.90, 96 % completed).
     >>> found["alternative"] = {"policy": "c", "usd_per_completed_task": 9.0, "chance_dearer_fraction": 0.6}
     >>> _alternative(found).replace(chr(160), " ")
     'Within noise of c alone ($9): cheaper with a chance of 60 %.'
     >>> found["alternative"] |= {"policy": "best of 2 b checked -> a x1 checked"}
-    >>> _alternative(found).replace(chr(160), " ")[:37]
-    'Cheaper than the next (the same with '
+    >>> _alternative(found).replace(chr(160), " ")[:35]
+    '97 % likely cheaper than the next ('
     """
     other, near = document.get("alternative"), document.get("runner_up")
     if near is None or (other is not None and _is_likely_rival(other, document)):
@@ -87,14 +87,13 @@ def _alternative(document: Mapping[str, Any]) -> str:
         return ""
     done = next((_completed(row) for row in document.get("options", ()) if row["policy"] == near["policy"]), "")
     usd = words(near["usd_per_completed_task"], "USD", 2)
-    name, costs = _beside(near["policy"], document), f"{usd}, {done} completed" if done else usd
-    sure = near["chance_dearer_fraction"]
-    chance = f"with a chance of {words(sure, 'fraction', 2)}"
+    costs, sure = f"{usd}, {done} completed" if done else usd, near["chance_dearer_fraction"]
+    chance = words(sure, "fraction", 2)
     if sure > _CERTAIN:
         return f"Surely cheaper than the next ({usd})."
     if sure > _LIKELY:
-        return f"Cheaper than the next ({name}: {costs}) {chance}: {_together(near['policy'], document)}."
-    return f"Within noise of {name} ({costs}): cheaper {chance}."
+        return f"{chance} likely cheaper than the next ({costs})."
+    return f"Within noise of {_beside(near['policy'], document)} ({costs}): cheaper with a chance of {chance}."
 
 
 def _is_likely_rival(other: Mapping[str, Any], document: Mapping[str, Any]) -> bool:
@@ -111,13 +110,79 @@ def _asked(policy: str) -> set[str]:
     >>> sorted(_asked("best of 2 a checked -> b x3 checked"))
     ['a', 'b']
     """
-    return {re.sub(r"^best of \d+ | checked$", "", one) for one in chain(policy).split(" -> ")}
+    return set(_in_order(policy))
 
 
-def _together(policy: str, document: Mapping[str, Any]) -> str:
-    """Why the order of two policies is surer than their ranges look."""
-    shared = "models and tasks" if _asked(document["best"]["policy"]) == _asked(policy) else "tasks"
-    return f"both rise and fall with the same {shared}"
+def next_words(document: Mapping[str, Any]) -> str:
+    """Which policy is the next, and why their order is surer than their ranges look; empty where it is not sure."""
+    near = document.get("runner_up")
+    if near is None or not _LIKELY < near["chance_dearer_fraction"] <= _CERTAIN:
+        return ""
+    shared = "models and tasks" if _asked(document["best"]["policy"]) == _asked(near["policy"]) else "tasks"
+    cost = words(near["usd_per_completed_task"], "USD", 2)
+    return f"{_beside(near['policy'], document)}, {cost}; both costs rise and fall with the same {shared}"
+
+
+def other_order(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The cheapest policy that asks the models of the answer in the other order; none where it asks one model."""
+    order = _in_order(document["best"]["policy"])[::-1]
+    turned = [row for row in document.get("options", ()) if order[1:] and _in_order(row["policy"]) == order]
+    return min(turned, key=lambda row: float(row["usd_per_completed_task"]), default=None)
+
+
+def order_words(document: Mapping[str, Any]) -> str:
+    r"""Why the model of the dearer try goes first: what the other order costs, and by what; empty where none does.
+
+    Examples
+    --------
+    >>> def row(policy, usd, tries, failing, wait=0.1):
+    ...     return {"policy": policy, "usd_per_completed_task": usd, "attempts_usd_per_task": tries,
+    ...             "failure_usd_per_task": failing, "waiting_usd_per_task": wait}
+    >>> best = row("a x2 checked -> b x2 checked", 8.7, 5.2, 2.7)
+    >>> turned = row("b x1 checked -> a x2 checked", 9.2, 5.0, 3.5, 0.3)
+    >>> singles = [row("a", 1.0, 0.74, 0.0) | {"single": True}, row("b", 1.0, 0.04, 0.0) | {"single": True}]
+    >>> order_words({"best": best, "options": [best, turned, *singles]}).replace(chr(160), " ")
+    'a first, though a try costs $0.74, not $0.04: the other order costs $9.20, with more for failures and waiting.'
+    >>> order_words({"best": best, "options": [best, *singles]})
+    ''
+    """
+    best, turned = document["best"], other_order(document)
+    prices = {row["policy"]: row["attempts_usd_per_task"] for row in document.get("options", ()) if row.get("single")}
+    order = _in_order(best["policy"])
+    if turned is None or prices.get(order[0], 0.0) <= prices.get(order[-1], math.inf):
+        return ""
+    first, other = (words(prices[one], "USD", 2) for one in (order[0], order[-1]))
+    cost = words(turned["usd_per_completed_task"], "USD", 2)
+    more = listed([said for said, _ in _dearer_parts(turned, best)])
+    said = re.sub(r"^[a-z]{2,}$", r"The \g<0> model", order[0])
+    return f"{said} first, though a try costs {first}, not {other}: the other order costs {cost}, with more for {more}."
+
+
+def order_parts_words(document: Mapping[str, Any]) -> str:
+    """What a task costs more in the other order, by part; empty where that needs no reason."""
+    turned, best = other_order(document), document["best"]
+    if turned is None or not order_words(document):
+        return ""
+    parts = listed([f"{words(usd, 'USD', 2)} for {said}" for said, usd in _dearer_parts(turned, best)])
+    return f"{policy_in_short(turned['policy'], has_person(document))}; a task costs {parts} more"
+
+
+def _dearer_parts(turned: Mapping[str, Any], best: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """What the other order pays more for, the most first, with how much [USD per task]; a small rest is left out."""
+    more = {said: float(turned[name] - best[name]) for name, said in _MADE_OF.items()}
+    paid = sorted(((said, usd) for said, usd in more.items() if usd > 0), key=lambda one: -one[1])
+    return [one for one in paid if one[1] >= _SMALL * sum(usd for _, usd in paid)]
+
+
+#: What a task's cost is made of, and a share of what is dearer that no sentence tells.
+_MADE_OF = {"failure_usd_per_task": "failures", "waiting_usd_per_task": "waiting",
+            "attempts_usd_per_task": "tries"}  # fmt: skip
+_SMALL = 0.1
+
+
+def _in_order(policy: str) -> list[str]:
+    """The models of a policy in the order in which it asks them."""
+    return [re.sub(r"^best of \d+ | checked$", "", one) for one in chain(policy).split(" -> ")]
 
 
 def _beside(policy: str, document: Mapping[str, Any]) -> str:

@@ -99,6 +99,10 @@ _FLOOR_WORDS = (0.35, 0.06)
 _NEAR = (0.3, 0.08)
 
 
+#: How far below its lowest tick the axis of success begins, so that no tick meets the other axis' words [%].
+_CORNER = 3
+
+
 def front_figure(document: Mapping[str, Any]) -> Spec:
     """Policies by cost of a completed task and success: those that matter named with their cost, the answer ringed."""
     is_person, best, least, options = (
@@ -126,7 +130,7 @@ def front_figure(document: Mapping[str, Any]) -> Spec:
          "marker": {"size": 18, "symbol": "circle-open", "line": {"width": 3}, "color": palette.CHOSEN}},
     ]  # fmt: skip
     low = 10 * math.floor(10 * min(point(row["interval"]["success_fraction"], "p05") for row in options) - 0.5)
-    spec["yaxis"] |= {"range": [low, _MOST_DONE]}
+    spec["yaxis"] |= {"range": [low - _CORNER, _MOST_DONE]}
     spec["annotations"] = _labels((named, front, options), (best, least), spec)
     spec["showlegend"], spec["margin"] = False, {"l": 4, "r": 8, "t": _ABOVE_FRONT_PX, "b": _BELOW_FRONT_PX}
     is_taken = any(_across(row, spec["xaxis"]["range"]) < _FLOOR_WORDS[0]

@@ -15,7 +15,7 @@ from computeledger.interfaces.plots.validation import quantity_words, scatter_fi
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.views.accuracy_links import workload_address
 from computeledger.interfaces.views.display_names import chip_name, engine_name
-from computeledger.interfaces.views.validate import LEFT_OUT_WORDS, width_words
+from computeledger.interfaces.views.validate import LEFT_OUT_WORDS
 from computeledger.physics.calibration.serving import DEFAULT_TUNING
 from computeledger.questions.accuracy import AccuracyQuestion
 from computeledger.questions.answers.accuracy import (
@@ -32,7 +32,7 @@ from computeledger.validation.compare import Comparison, comparison_document
 Document = Mapping[str, Any]
 #: Fewer measurements make no plot; more quantities than these are told by the tables alone.
 _FEWEST, _MOST_PLOTS = 8, 2
-_ERRORS = ("figures #", "median error #", "9 in 10 within #", "bias #", "interval holds #", "width #")
+_ERRORS = ("figures #", "median error #", "9 in 10 within #", "bias #", "range holds #", "either way #")
 _BESIDE = ("of", "figures #", "our error #", "its error #", "ours / its #", "our 90 % #", "its 90 % #", "its bias #")
 #: Quantities in the words of a narrow column; another one by its usual words.
 _SHORT = {
@@ -44,17 +44,17 @@ _SHORT = {
     "input_tokens_per_s_per_gpu": "prompt tokens/s",
 }
 #: How a slice is told: of steps in full, of first tokens in short.
-_STEPS = ("figures #", "steps: error #", "9 in 10 within #", "bias #", "held #", "width #", "TTFT error #",
-          "TTFT held #", "TTFT width #")  # fmt: skip
+_STEPS = ("figures #", "steps: error #", "9 in 10 within #", "bias #", "held #", "either way #", "TTFT error #",
+          "TTFT held #", "TTFT either way #")  # fmt: skip
 #: What a narrow page leaves out first.
-_DROPS = ("TTFT width", "width", "TTFT held", "bias")
+_DROPS = ("TTFT either way", "either way", "TTFT held", "bias")
 _OF_KINDS = (
     "steps: times per output token, and rates that tell of them; TTFT: first tokens and prompts; held: share that the "
-    "90 % interval holds; width: its high end over its low end"
+    "90 % range holds; either way: the factor that it reaches up and down; figures: of steps, below them of TTFT"
 )
 _MEANING = (
     "error = |predicted / measured - 1|, its median and 90th percentile; bias = median of predicted / measured; the "
-    "interval is that of 90 %, its width the high end over the low end, either way the factor that this is to each side"
+    "range is that of 90 %, either way the factor that it reaches up and down"
 )
 _CAPTION = (
     "On the line a prediction is right; in the grey band it is within the usual 90 % range. Every dot was left out of "
@@ -98,8 +98,6 @@ _SAID = {"rl": "RL", "local": "Local engines"}
 _PERCENT = "\u00a0%"
 #: A narrower interval than this is none: the quantity is counted, not predicted.
 _EXACT = 1.005
-#: One whose ends are further apart is told as a factor: a percentage would say little.
-_WIDE = 4.0
 #: A 90 % interval that holds less is too narrow, and a sentence says so.
 _TOO_FEW = 0.85
 _WHOSE = {
@@ -126,7 +124,9 @@ def view(answer: AccuracyAnswer, working: bool) -> View:
             _of_serving(document, n, figures) if is_overview else figures,
         ),
         headline=_headline_of_all(document) if is_overview else _headline(question, document, quantities),
-        context=_context_of_all(document) if is_overview else _context(document, quantities, left),
+        context=f"{_cases_words(answer)}{_context_of_all(document)}"
+        if is_overview
+        else _context(document, quantities, left),
         notes=(_MEANING, *([_peer_words(*peer)] if peer else [])),
         tiles=_tiles_of_all(document) if is_overview else tuple(_tile(document, name) for name in quantities[:4]),
         tile_heading="typical error",
@@ -173,18 +173,11 @@ def _context_of_all(document: Document) -> str:
     low, high = (percent(one, 2) for one in (held[0], held[-1]))
     local = percent(errors["local_token"]["coverage_90"], 2)
     said = (
-        f"{document['n_times']:,} published times ({_parts_words(document)}) and {errors['first_token']['n']:,} to a "
+        f"{document['n_times']:,} published times of tokens and steps and {errors['first_token']['n']:,} to a "
         "first token, each predicted unseen; half came out closer. "
-        f"90\u00a0% ranges held {low.removesuffix(_PERCENT)} to {high}: plan with both "
-        f"ends; for local engines ({local}) allow more."
+        f"90\u00a0% ranges held {low.removesuffix(_PERCENT)} to {high}; for local engines ({local}) allow more."
     )
     return f"{said}{_beside_words(document)}"
-
-
-def _parts_words(document: Document) -> str:
-    """How many of the published times are of what."""
-    said = {"token": "of a token", "training_step": "of a training step", "rl_step": "of an RL step"}
-    return ", ".join(f"{document['by_workload'][name]['n']:,} {said[name]}" for name in COUNTED)
 
 
 def _beside_words(document: Document) -> str:
@@ -193,8 +186,30 @@ def _beside_words(document: Document) -> str:
         one = _quantities(peer).get("tpot")
         if one is not None:
             ours, theirs = (percent(one[whose]["median_abs_error"], 2) for whose in ("ours", "theirs"))
-            return f" On {one['n']:,} of these times {tool} is {theirs} off, this tool {ours}."
+            return f" On {one['n']:,} times per token {_tool_words(tool)} is {theirs} off, this tool {ours}."
     return ""
+
+
+def _cases_words(answer: AccuracyAnswer) -> str:
+    """Errors of a token by kind of case, the least first: what a reader's own case may expect."""
+    rows = kinds_of(answer.table.rows)
+    found = comparison_document(comparison_of(rows), ["class"])["by"]["class"]
+    steps = {name: each["step"] for name, each in found.items() if name in _CASES and "step" in each}
+    known = sorted((one["median_abs_error"], _CASES[name]) for name, one in steps.items() if one["n"] >= FEWEST_TIMES)
+    return f"A token is {listed([f'{percent(error, 2)} off {said}' for error, said in known])}. " if known else ""
+
+
+#: Kinds of cases as the first sentence tells them.
+_CASES = {
+    "as people usually run it": "on an engine and chip that were measured",
+    "chip never measured": "on a new chip",
+    "one burst": "with all requests at once",
+}
+
+
+def _tool_words(tool: str) -> str:
+    """Another tool with whose it is."""
+    return {"aiconfigurator": "NVIDIA's aiconfigurator"}.get(tool, tool)
 
 
 def _worst_group(answer: AccuracyAnswer) -> str:
@@ -228,14 +243,14 @@ def _of_all(answer: AccuracyAnswer, document: Document) -> Table:
     rows: list[list[str | Cell]] = [
         [
             Cell(_TIMES[name][1], "" if one["workload"] == "serving" else workload_address(one["workload"])),
-            f"{one['n']:,}", *(percent(one[key]) for key in ("median_abs_error", "p90_abs_error", "coverage_90")),
-            _width(one),
+            f"{one['n']:,}", *(percent(one[key]) for key in ("median_abs_error", "coverage_90")), _width(one),
         ]
         for name, one in document["by_workload"].items()
     ]  # fmt: skip
-    columns = ("time of", "measured #", "typical error #", "bad case #", "90 % range holds #", "range, either way #")
+    columns = ("time of", "measured #", "typical error #", "range holds #", "either way #")
     note = (
-        "typical: half of the figures lie within it; bad case: nine of ten; a token: times per output token and rates "
+        "typical: half of the figures lie within it; either way: the factor that the 90 % range reaches up and down; "
+        "a token: times per output token and rates "
         f"that tell of them; ranges fail most often for {_worst_group(answer)} held; groups of {_GROUP} or more count)"
     )
     return Table("How far off, by what is asked", columns, rows, note=note, is_detail=True)
@@ -244,12 +259,10 @@ def _of_all(answer: AccuracyAnswer, document: Document) -> Table:
 def _all(document: Document, quantities: list[str], title: str) -> Table:
     """Errors of each quantity; of few figures only where there are no others."""
     told = [name for name in quantities if document[name]["n"] >= FEWEST_TIMES] or quantities
-    rows: list[list[str | Cell]] = [
-        [quantity_words(name), *_cells(document[name])[:-1], _width(document[name])] for name in told
-    ]
+    rows: list[list[str | Cell]] = [[quantity_words(name), *_cells(document[name])] for name in told]
     rest = [f"{quantity_words(name)} ({document[name]['n']})" for name in quantities if name not in told]
     note = f"left out, of too few figures: {listed(rest)}" if rest else ""
-    return Table(title, ("of", *_ERRORS[:-1], "either way #"), rows, note=note, is_sortable=True)
+    return Table(title, ("of", *_ERRORS), rows, note=note, is_sortable=True)
 
 
 def _slices(answer: AccuracyAnswer) -> list[Table]:
@@ -315,13 +328,11 @@ def _context(document: Document, quantities: list[str], left: str) -> str:
     told = _told(quantities)
     said = f"Each of {format_count(document['n'], 'measurement')} was predicted unseen ({left}); half came out closer"
     held = [percent(document[name]["coverage_90"], 2) for name in told if _interval(document[name])[1]]
-    worst = listed([percent(document[name]["p90_abs_error"], 2) for name in told])
+    reach = listed([_width(document[name]) for name in told if _interval(document[name])[1]])
     least = min((document[name]["coverage_90"] for name in told if _interval(document[name])[1]), default=1.0)
     narrow = ", so allow more than they say" if least < _TOO_FEW else ""
-    said += f". Their 90\u00a0% ranges held {listed(held)}{narrow}; nine in ten lie within {worst}" if held else ""
-    wide = [f"a {quantity_words(name)} with a {_width(document[name])}" for name in told
-            if (document[name]["width_90"] or 0.0) > _WIDE]  # fmt: skip
-    return f"{said}{f'. Plan {listed(wide)} either way' if held and wide else ''}."
+    said += f". Their 90\u00a0% ranges, a {reach} either way, held {listed(held)}{narrow}" if held else ""
+    return f"{said}."
 
 
 def _tile(document: Document, name: str) -> Tile:
@@ -330,8 +341,8 @@ def _tile(document: Document, name: str) -> Tile:
 
 def _error_tile(label: str, one: Document) -> Tile:
     """A typical error with the bad one."""
-    within, held = percent(one["p90_abs_error"], 2), percent(one["coverage_90"], 2)
-    band = f"9 in 10 within {within}; range\u00a0holds\u00a0{held}" if _interval(one)[1] else "counted"
+    held = percent(one["coverage_90"], 2)
+    band = f"90\u00a0% range: {_width(one)} either way; it holds {held}" if _interval(one)[1] else "counted"
     return Tile(label, percent(one["median_abs_error"], 2), band, one["median_abs_error"])
 
 
@@ -457,10 +468,11 @@ def _is_stated(answer: AccuracyAnswer, column: str) -> bool:
     return any(row[column] for row in answer.table.rows)
 
 
-def _of_kinds(found: Document) -> list[str]:
+def _of_kinds(found: Document) -> list[str | Cell]:
     """Figures, the errors of steps in full, and of first tokens the median and the interval."""
     steps, first = (_cells(found[name])[1:] if name in found else [""] * 5 for name in ("step", "ttft"))
-    return [f"{sum(one['n'] for one in found.values()):,}", *steps, first[0], *first[3:]]
+    n_steps, n_first = (found[name]["n"] if name in found else 0 for name in ("step", "ttft"))
+    return [Cell(f"{n_steps:,}", below=f"{n_first:,} TTFT" if n_first else ""), *steps, first[0], *first[3:]]
 
 
 def alike_table(alike: Document) -> Table:
@@ -475,9 +487,9 @@ def _cells(one: Document) -> list[str]:
 
 
 def _interval(one: Document) -> tuple[str, str]:
-    """Coverage and width; what is counted has no interval."""
+    """Coverage, and how far the range reaches to either side as a factor; what is counted has none."""
     has_one = one["width_90"] is not None and one["width_90"] > _EXACT
-    return (percent(one["coverage_90"]), width_words(one["width_90"])) if has_one else ("exact", "")
+    return (percent(one["coverage_90"]), f"×{math.sqrt(one['width_90']):.2g}") if has_one else ("exact", "")
 
 
 def _width(one: Document) -> str:
@@ -509,7 +521,9 @@ def _peer_plot(tool: str, document: Document) -> Plot:
         f"Median error on the figures that both tools answer, ours with each figure left out of the fit. Nothing of "
         f"{tool} {document['version']} was fitted to them, and its engines are later releases than most."
     )
-    return Plot("peers", f"Beside {tool}, on the same figures", caption, peers_figure(rows, tool), is_wide=True)
+    return Plot(
+        "peers", f"Beside {_tool_words(tool)}, on the same figures", caption, peers_figure(rows, tool), is_wide=True
+    )
 
 
 def _beside(tool: str, document: Document, *, is_short: bool) -> Table:

@@ -175,7 +175,7 @@ def _search(answer: SearchAnswer) -> View:
     tables = [_of_kind(_kinds(kind), [one for one in nearest if one.kind == kind]) for kind in kinds]
     tables += [replace(_of_kind(_OTHERS, others), is_detail=True)] if others else []
     tables.append(_stated_where(found))
-    asked = nearest[0] if nearest[0].names_both or len(nearest) == 1 else None
+    asked = nearest[0] if len(nearest) == 1 or (nearest[0].names_both and _is_one(answer.query, nearest)) else None
     n_found, n_others = format_count(len(nearest), "fact"), f" and {len(others):,} that mention it" if others else ""
     chip, of_chips = accelerator_called(answer.query), _of_chips(nearest)
     if chip is not None and nearest[0].id == chip.id:
@@ -194,6 +194,12 @@ def _search(answer: SearchAnswer) -> View:
         overline="facts search",
         sources=(asked.fact.source,) if asked and asked.fact.source in load_sources() else (),
     )
+
+
+def _is_one(query: str, nearest: Sequence[FoundFact]) -> bool:
+    """Whether words name one record; those of a family of models name several."""
+    first = nearest[0]
+    return first.kind != "model" or short_model(first.id).lower() in query.lower().split()
 
 
 def _unfound(answer: SearchAnswer) -> View:
@@ -253,7 +259,9 @@ _SHOWN = 4
 
 
 def _of_record(found: Sequence[FoundFact]) -> list[FoundFact]:
-    """The first facts of the first record, where the words name one."""
+    """The first facts of the first record, where the words name one; of several models one fact of each."""
+    if found[0].kind == "model":
+        return [one for one in found if one.name == found[0].name][:_SHOWN]
     return [one for one in found if one.id == found[0].id][:_SHOWN]
 
 
@@ -264,16 +272,14 @@ def _told(one: FoundFact) -> str:
     said = (
         f"{source.publisher}, {source.title}, {fact.date}" if source else f"an assumption of this project, {fact.date}"
     )
-    return headline_words(
-        f"{_record_name(one)}, {fact_words(one.name)}", f"{given_words(fact.given)}{_range(fact)} ({said})"
-    )
+    return headline_words(f"{_record_name(one)}, {fact_words(one.name)}", f"{_value_words(one)}{_range(fact)} ({said})")
 
 
 def _tile(one: FoundFact, is_of_many: bool) -> Tile:
     """A fact above the tables, with its range and who says so; of several records it names its own."""
     fact, source = one.fact, load_sources().get(one.fact.source)
     said = f"{source.publisher if source else 'assumption'}, {fact.date}"
-    text, band = given_words(fact.given).replace(" ", "\u00a0", 1), f"{_range(fact).strip()} {said}".strip()
+    text, band = _value_words(one).replace(" ", "\u00a0", 1), f"{_range(fact).strip()} {said}".strip()
     label = fact_words(one.name)
     label = f"{label[:1].upper()}{label[1:]}"
     return Tile(f"{label}, {_record_name(one)}" if is_of_many else label, text, band)
@@ -292,8 +298,16 @@ def _range_words(fact: Fact) -> str:
     return f"{said} ({fact.note})" if said and is_end and 0 < len(fact.note) <= _SHORT else said
 
 
+def _value_words(one: FoundFact) -> str:
+    """A value without its unit where the name of the fact begins with it."""
+    said, (unit, *_) = given_words(one.fact.given), fact_words(one.name).split(",")
+    return said.removesuffix(f" {unit}")
+
+
 def _record_name(one: FoundFact) -> str:
     """What a reader calls the record: an edition by its date."""
+    if one.kind == "model":
+        return short_model(one.record or one.id)
     return one.id if one.kind == "edition" else one.record or one.id
 
 
@@ -302,7 +316,7 @@ def _of_kind(title: str, found: Sequence[FoundFact]) -> Table:
     places = {id_: place for place, id_ in enumerate(dict.fromkeys(one.id for one in found))}
     ordered = sorted(found, key=lambda one: places[one.id])[:_MOST]
     rows: list[list[str | Cell]] = [
-        [_record_name(one), _fact_name(one), Cell(given_words(one.fact.given), below=_range_words(one.fact)),
+        [_record_name(one), _fact_name(one), Cell(_value_words(one), below=_range_words(one.fact)),
          _publisher(one.fact.source), one.fact.date]
         for one in ordered
     ]  # fmt: skip

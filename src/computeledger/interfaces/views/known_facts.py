@@ -52,7 +52,7 @@ def known_view(known: Known) -> View:
         tiles=tuple(_tile(one) for one in some[:_TILES]),
         tile_heading="records",
         plots=(chips_plot(),),
-        tables=(Table("All kinds", columns, rows),),
+        tables=(Table("All kinds", columns, rows, is_detail=True),),
         overline="facts search",
     )  # fmt: skip
 

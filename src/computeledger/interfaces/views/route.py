@@ -10,7 +10,17 @@ from computeledger.interfaces.plots.money import charted_policies, failure_figur
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, with_interval
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
-from computeledger.questions.policies import chain, has_person, policy_in_full, policy_in_short, route_words
+from computeledger.questions.policies import (
+    chain,
+    has_person,
+    next_words,
+    order_parts_words,
+    order_words,
+    other_order,
+    policy_in_full,
+    policy_in_short,
+    route_words,
+)
 from computeledger.questions.wording import (
     figure_words,
     headline_words,
@@ -58,7 +68,7 @@ def _policies(document: Mapping[str, Any], working: bool) -> View:
         title=f"{policy_in_full(best['policy'], has_person(document))}, of "
         f"{document['policies_compared']:,} policies compared",
         headline=headline_words(policy, said, ends, "USD"),
-        context=reason,
+        context=" ".join(filter(None, (order_words(document), reason))),
         tiles=_tiles(document),
         facts=tuple(_facts(document)),
         plots=_plots(document),
@@ -161,6 +171,8 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     if free["policy"] != best["policy"]:
         cost = words(free["usd_per_completed_task"], "USD", 2)
         found.append(("If fewer will do", f"{_name(free, document)} costs {cost}, with {_missing(free)}"))
+    told = (("The next", next_words(document)), ("The other order", order_parts_words(document)))
+    found += [(label, said) for label, said in told if said]
     if fewer := _fewer_words(document):
         found.append(("More checked tries", fewer))
     if not interval_words(best["interval"]["usd_per_completed_task"], "USD"):
@@ -242,8 +254,8 @@ def _roles(document: Mapping[str, Any]) -> dict[str, str]:
     """
     free, near, other = document["cheapest_without_a_floor"], document.get("runner_up"), document.get("alternative")
     surest = max(document["options"], key=lambda row: float(row["success_fraction"]))
-    said = [("chosen", document["best"]), ("cheapest", free), ("runner-up", near),
-            ("cheapest of another kind", other), ("surest", surest)]  # fmt: skip
+    said = [("chosen", document["best"]), ("cheapest", free), ("runner-up", near), ("cheapest of another kind", other),
+            ("the other order", other_order(document)), ("surest", surest)]  # fmt: skip
     policies = dict.fromkeys(row["policy"] for _, row in said if row is not None)
     return {one: ", ".join(word for word, row in said if row is not None and row["policy"] == one) for one in policies}
 

@@ -274,6 +274,7 @@ def answer_case(case: RouteCase, facts: tuple[dict[str, Any], ...] = (), seed: i
     listed = list(dict.fromkeys([
         *_cheapest(out, least), best_policy(out), *singles, *person, *_bests(out, singles).values(), *front,
         *by_kind.values(), *(place for _, place in cheapest_by_failure(out, case.settings.failure_usd)),
+        *_other_order(out, least),
     ]))  # fmt: skip
     bound = _mixed({k: evaluate_policies(independent(t), [out.policies[p] for p in listed]) for k, t in tasks.items()},
                    case.difficulty)  # fmt: skip
@@ -295,6 +296,14 @@ def _cheapest(out: Outcome, least: float) -> list[int]:
     enough = np.flatnonzero(out.success_fraction >= least - 1e-12)
     others = enough[enough != best]
     return [best, *(int(one) for one in others[np.argsort(out.usd_per_completed_task[others])][:1])]
+
+
+def _other_order(out: Outcome, least: float) -> list[int]:
+    """The cheapest policy that completes enough and asks the models of the best one in the other order."""
+    order = tuple(step.model for step in out.policies[best_policy(out, least)])[::-1]
+    turned = [tuple(step.model for step in policy) == order for policy in out.policies]
+    places = np.flatnonzero(np.array(turned) & (out.success_fraction >= least - 1e-12))
+    return [int(places[np.argmin(out.usd_per_completed_task[places])])] if order[1:] and places.size else []
 
 
 def _singles(out: Outcome) -> list[int]:

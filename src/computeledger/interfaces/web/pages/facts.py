@@ -18,7 +18,7 @@ _CONTROLS = (
         "text",
         blank="h200 bandwidth",
         is_wide=True,
-        help="Words of a record and of a fact, or their beginnings, such as llama parameters.",
+        help="Words of a record and of a fact, or their beginnings, such as h100 price.",
     ),
 )
 

@@ -27,6 +27,7 @@ from computeledger.interfaces.view import Cell, Evidence, Table, cited
 from computeledger.interfaces.views import view_of
 from computeledger.interfaces.web.spec import JUDGE, Answer, Control, ControlError, Page, Values, View
 from computeledger.questions.answers.route import answer_case
+from computeledger.questions.policies import order_words
 from computeledger.questions.wording import listed, percent, words
 from computeledger.sources import load_sources
 
@@ -227,10 +228,12 @@ def _view(answer: Answer) -> View:
         context = f"{view.context[:1].lower()}{view.context[1:]}"
         context = f"Invented numbers, until you put in yours: {context}" if is_example else view.context
         return replace(view, context=context, chosen=chosen)
-    context = _with_examples(view.context, answer)
+    order = order_words(answer.document)
+    context = f"{order} {_with_examples(view.context.removeprefix(order).strip(), answer)}".strip()
     facts = tuple((one.model, _measured_words(one)) for one in shown)
     whose = "Measured" if len(shown) == len(models) else f"{shown[0].model}: measured"
-    return replace(view, context=context, facts=(*facts, *view.facts), chosen=chosen, evidence=_evidence(whose, shown),
+    evidence = _evidence(whose, shown, _check_words(answer))
+    return replace(view, context=context, facts=(*facts, *view.facts), chosen=chosen, evidence=evidence,
                    grounds=(*_read(shown), *view.grounds))  # fmt: skip
 
 
@@ -258,14 +261,26 @@ def _read(shown: Sequence[MeasuredModel]) -> tuple[str, ...]:
     )
 
 
-def _evidence(whose: str, shown: Sequence[MeasuredModel]) -> Evidence:
-    """On which tasks models were measured, and how well cascades of such models were told."""
-    tasks = f"{shown[0].tasks} tasks of {MEASURED_TASKS} with {MEASURED_AGENT}"
-    told = f"half of {TOLD_CASCADES:,} such cascades were predicted to within {percent(TOLD_SUCCESS_ERROR)}"
+def _check_words(answer: Answer) -> str:
+    """How often the check errs, as a guess as long as nobody gave other numbers."""
+    given = tomllib.loads(answer.plan or "").get("verifier", {})
+    usual = {one.name.rpartition(".")[2]: one.default for one in _CONTROLS if one.name.startswith("verifier.")}
+    shares = [given.get(name, 0.0) for name in ("false_accept", "false_reject")]
+    if not any(isinstance(one, str) or one for one in shares):
+        return "your check never errs"
+    passed, refused = (percent(one) if isinstance(one, float) else str(one) for one in shares)
+    is_guess = all(str(given.get(name)) == usual[name] for name in ("false_accept", "false_reject"))
+    return f"{'a guess' if is_guess else 'yours'}: the check passes {passed} of wrong work, refuses {refused} of right"
+
+
+def _evidence(whose: str, shown: Sequence[MeasuredModel], check: str) -> Evidence:
+    """On which tasks models were measured, how well cascades of such models were told, and what is a guess."""
+    success, cost = percent(TOLD_SUCCESS_ERROR), percent(TOLD_COST_ERROR)
     return Evidence(
-        f"{whose} on {tasks}; {told}.",
-        f"Predicted: the share that two of {TOLD_MODELS} models complete, from the other half of the tasks, with a "
-        f"check that never errs; their cost to within {percent(TOLD_COST_ERROR)}. Check, person and what a failure "
+        f"{whose} on {shown[0].tasks} tasks of {MEASURED_TASKS}; cost of such cascades told to within {cost}; {check}.",
+        f"Measured with {MEASURED_AGENT}. Half of {TOLD_CASCADES:,} cascades of two of {TOLD_MODELS} models were "
+        f"predicted to within {cost} in cost and {success} in the share completed, from the other half of the tasks, "
+        "with a check that never errs. Check, person and what a failure "
         "costs are as right as you give them: see whether the advice stays at the worst you believe.",
         tables=(Table("What was measured", _MEASURED_COLUMNS, [_measured_row(one) for one in shown]),),
     )
