@@ -80,7 +80,7 @@ def test_a_given_rate_of_failures_takes_the_place_of_the_published_ones() -> Non
     assert before.calendar_s > after.calendar_s > after.busy_s == before.busy_s
     wide, narrow = (one.calendar_high_s / one.calendar_low_s for one in (before, after))
     assert wide > 1.3 * narrow and rates[0]["low"] < rates[0]["high"]
-    assert "(0.1 per GPU and year)" in rare.view().context
+    assert "(0.1 per GPU and year: one every " in rare.view().context
 
 
 def test_mixed_generations_share_the_batch_and_the_slowest_waits() -> None:

@@ -20,7 +20,7 @@ from computeledger.interfaces.views import view_of
 from computeledger.interfaces.views.display_names import in_names
 from computeledger.interfaces.views.frontier_words import (
     critical_row,
-    month_ends,
+    span_ends,
     step_months,
     system_headline,
     system_sentence,
@@ -157,20 +157,22 @@ def test_a_training_system_says_what_its_table_says(capsys: pytest.CaptureFixtur
     assert system_sentence(document) in view.context
     assert view.headline == in_names(system_headline(document))
     months = words(row["calendar_s"] / MONTH_S, "", 2)
-    assert f", {months} months after it starts" in view.headline.replace("\u00a0", " ")
+    rides = words(row["elastic_s"] / MONTH_S, "", 2)
+    assert f" in {rides} to {months} months" in view.headline.replace("\u00a0", " ")
     (tile,) = [one for one in view.tiles if one.key == "dense.calendar_months"]
     said = (tile.text.replace("\u00a0", " "), tile.band.replace("\u00a0", " "))
     busy = words(row["busy_s"] / MONTH_S, "", 2)
-    lost = words(float(months) - float(busy), "", 2)
+    lost, least = (words(float(one) - float(busy), "", 2) for one in (months, rides))
     fewer = words(6 - float(busy), "", 2)
-    ends = month_ends(row)
-    made_of = f"{ends.replace(' to ', ' – ')}; 6 as asked, {fewer} less for faster steps, {lost} for failures"
-    assert said == (f"{months} months", made_of)
-    assert (
-        f"(90 %: {ends} months)" in view.headline.replace("\u00a0", " ") and row["calendar_low_s"] < row["calendar_s"]
-    )
+    ends = span_ends(row)
+    made_of = f"{ends}; 6 asked, {fewer} less for faster steps, {least} to {lost} for failures"
+    assert said == (f"{rides} – {months} months", made_of)
+    low, high = ends.split(";")
+    assert f"(90 %: {low} months;{high})" in view.headline.replace("\u00a0", " ")
+    assert row["elastic_low_s"] < row["elastic_s"] < row["calendar_s"] and row["calendar_low_s"] < row["calendar_s"]
     mixture = critical_row(document["trains"]["moe"])
-    assert f"in {words(mixture['calendar_s'] / MONTH_S, '', 2)} months" in view.context
+    (experts,) = [one for one in view.tiles if one.key == "moe.calendar_months"]
+    assert f"– {words(mixture['calendar_s'] / MONTH_S, '', 2)} months" in experts.text.replace("\u00a0", " ")
     (steps,) = [table.rows for table in view.tables if table.title.startswith("The step")]
     assert any(tuple(map(str, one[5:7])) == step_months(row) for one in steps)
 

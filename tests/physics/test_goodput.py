@@ -10,10 +10,12 @@ from computeledger.errors import QuantityError
 from computeledger.facts.reliability import load_reliability, published_interruptions_per_gpu_s, reliability_record
 from computeledger.physics.critical_batch import critical_batch_range, critical_batch_tokens, growing_batch
 from computeledger.physics.goodput import (
+    ASSUMED_ELASTIC,
     ASSUMED_STOPS,
     Reliability,
     checkpoint_interval_daly_s,
     checkpoint_interval_young_s,
+    elastic_goodput_fraction,
     goodput,
     mean_time_between_failures_s,
 )
@@ -91,6 +93,20 @@ def test_the_54_days_of_llama_3_405b() -> None:
     assert elapsed_s / float(run.mean_time_between_failures_s) == pytest.approx(facts["n_interruptions"].value)
     assert facts["effective_fraction"].value < middle < 0.96
     assert low > 0.85 and high < 0.97
+
+
+def test_elastic_recovery_is_that_of_gemini_and_beats_restarts_of_large_jobs_alone() -> None:
+    """Gemini 2.5's report: tens of seconds lost, 97 % of the speed, against 10 minutes or more without elasticity."""
+    facts = reliability_record("gemini-2.5").facts
+    lost, speed = (ASSUMED_ELASTIC[name][0] for name in ("lost_s", "slowed_fraction"))
+    known = facts["recover_s"]
+    assert isinstance(lost, Range) and (lost.low, lost.high) == (known.low, known.high)
+    assert speed == facts["slowed_fraction"].value
+    often = Reliability(6.3e-9, restart_s=facts["restart_s"].value)
+    rides = {n: float(elastic_goodput_fraction(often, n, 40.0, 0.97)) for n in (256, 16_384, 524_288)}
+    whole = {n: float(goodput(often, n).goodput_fraction) for n in rides}
+    assert rides[256] < whole[256] and rides[16_384] > whole[16_384] and rides[524_288] > 4 * whole[524_288]
+    assert elastic_goodput_fraction(often, 16_384, 0.0, 1.0) == 1.0
 
 
 def test_the_97_percent_of_byterobust_is_inside_the_interval() -> None:

@@ -21,7 +21,14 @@ from computeledger.frontier.systems import Generation
 from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.training import load_training_factors, measured_family, training_efficiency
 from computeledger.physics.critical_batch import critical_batch_range, critical_batch_tokens
-from computeledger.physics.goodput import ASSUMED_STOPS, Reliability, goodput, mean_time_between_failures_s
+from computeledger.physics.goodput import (
+    ASSUMED_ELASTIC,
+    ASSUMED_STOPS,
+    Reliability,
+    elastic_goodput_fraction,
+    goodput,
+    mean_time_between_failures_s,
+)
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training.batch import Batch
@@ -38,6 +45,8 @@ SEQUENCE_TOKENS = 8192.0
 _ODD = (1, 3, 5, 7, 9, 15)
 #: Draws of failure rates, stops and accuracy of a step.
 _N_DRAWS = 256
+#: Time on the calendar over useful time beyond which a run counts as one that does not advance.
+_LONGEST = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +99,8 @@ class RunStep:
     calendar_low_s, calendar_high_s : float
         Ends of the 90 % interval of the time on the calendar, over published failure rates, assumed stops and what
         measured steps differ by; infinite where the run does not advance [s].
+    elastic_s, elastic_low_s, elastic_high_s : float
+        On the calendar, with the ends of its 90 % interval, where a failure stops only a part of the job [s].
     problem : str
         Why there is none; empty where there is.
     """
@@ -104,6 +115,9 @@ class RunStep:
     mean_time_between_failures_s: float = float("nan")
     calendar_low_s: float = float("nan")
     calendar_high_s: float = float("nan")
+    elastic_s: float = float("nan")
+    elastic_low_s: float = float("nan")
+    elastic_high_s: float = float("nan")
     problem: str = ""
 
 
@@ -258,14 +272,17 @@ def job_goodput_fraction(n_gpus: int, per_gpu_year: Uncertain | None = None) -> 
     Returns
     -------
     float
-        With checkpoints and restarts taken off [-].
+        With checkpoints and restarts taken off; 0 where it fails too often to advance [-].
 
     Examples
     --------
     >>> job_goodput_fraction(131_072) < job_goodput_fraction(16_384) < 1
     True
     """
-    return float(median(goodput(_reliability(interruptions_per_gpu_s(per_gpu_year)), n_gpus).goodput_fraction))
+    try:
+        return float(median(goodput(_reliability(interruptions_per_gpu_s(per_gpu_year)), n_gpus).goodput_fraction))
+    except QuantityError:  # it fails so often that it does not advance
+        return 0.0
 
 
 @functools.lru_cache(maxsize=64)
@@ -283,10 +300,25 @@ def _inverse_goodput(n_gpus: int, per_gpu_year: Uncertain | None) -> NDArray[np.
     return np.array(found)
 
 
-def _calendar_ends_s(
-    model: Model, generations: Sequence[Generation], parts: Sequence[GenerationStep], busy_s: float,
-    per_gpu_year: Uncertain | None,
-) -> tuple[float, float]:  # fmt: skip
+@functools.lru_cache(maxsize=64)
+def _inverse_elastic(n_gpus: int, per_gpu_year: Uncertain | None) -> NDArray[np.float64]:
+    """Time on the calendar over useful time of a job whose failures stop a part of it, a sample a draw."""
+    ranges = {name: value for name, (value, _) in {**ASSUMED_STOPS, **ASSUMED_ELASTIC}.items()}
+    draws = sample({"interruptions_per_gpu_s": interruptions_per_gpu_s(per_gpu_year), **ranges}, _N_DRAWS)
+    cost = {name: draws.pop(name) for name in ASSUMED_ELASTIC}
+    share = np.broadcast_to(elastic_goodput_fraction(Reliability(**draws), n_gpus, **cost), _N_DRAWS)
+    return np.where(share > 1 / _LONGEST, 1.0 / np.maximum(share, 1 / _LONGEST), math.inf)
+
+
+def _elastic_fraction(n_gpus: int, per_gpu_year: Uncertain | None) -> float:
+    """Share of the time in which a job advances whose failures stop a part of it."""
+    cost = {name: median_of(value) for name, (value, _) in ASSUMED_ELASTIC.items()}
+    return float(elastic_goodput_fraction(_reliability(interruptions_per_gpu_s(per_gpu_year)), n_gpus, **cost))
+
+
+def _ends_s(
+    model: Model, generations: Sequence[Generation], busy_s: float, inverses: Sequence[NDArray[np.float64]]
+) -> tuple[float, float]:
     """The 90 % interval of a run's time on the calendar, with the accuracy of steps like its own."""
     factors = load_training_factors()
     batch = Batch(SEQUENCE_TOKENS, 1.0)
@@ -296,7 +328,7 @@ def _calendar_ends_s(
     if ratios:  # the least known chip sets how sure the pace is
         values = sample({"step": max(ratios, key=lambda one: one.high / one.low)}, _N_DRAWS)["step"]
         slower = values / np.median(values)
-    whole = busy_s * slower * math.prod(_inverse_goodput(one.n_gpus, per_gpu_year) for one in parts)
+    whole = busy_s * slower * math.prod(inverses)
     low, high = np.quantile(np.asarray(whole), (0.05, 0.95), method="nearest")
     return float(low), float(high)
 
@@ -352,8 +384,13 @@ def run_step(
     mfu = busy / step_s / sum(peaks)
     rate = median_of(interruptions_per_gpu_s(per_gpu_year))
     between_s = float(mean_time_between_failures_s(sum(one.n_gpus for one in parts), rate))
-    ends = _calendar_ends_s(model, generations, parts, busy_s, per_gpu_year)
-    return RunStep(batch_tokens, over, parts, step_s, mfu, busy_s, busy_s / useful, between_s, *ends)
+    gpus = [one.n_gpus for one in parts]
+    ends = _ends_s(model, generations, busy_s, [_inverse_goodput(one, per_gpu_year) for one in gpus])
+    rides = math.prod(_elastic_fraction(one, per_gpu_year) for one in gpus)
+    elastic_s = busy_s / rides if rides > 1 / _LONGEST else math.inf
+    elastic_ends = _ends_s(model, generations, busy_s, [_inverse_elastic(one, per_gpu_year) for one in gpus])
+    times = (busy_s, busy_s / useful if useful else math.inf, between_s, *ends, elastic_s, *elastic_ends)
+    return RunStep(batch_tokens, over, parts, step_s, mfu, *times)
 
 
 def run_steps(

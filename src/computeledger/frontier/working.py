@@ -19,7 +19,8 @@ from computeledger.frontier.sites import SiteRow
 from computeledger.frontier.steps import RunStep
 from computeledger.frontier.systems import REFERENCE, Generation, TrainingSystem
 from computeledger.frontier.text import text_facts
-from computeledger.physics.goodput import ASSUMED_STOPS
+from computeledger.physics.calibration.efficiency import median_of
+from computeledger.physics.goodput import ASSUMED_ELASTIC, ASSUMED_STOPS
 from computeledger.units import DAY_S, MONTH_S, YEAR_S
 from computeledger.workloads.result import Figure, Term, fact_term
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S
@@ -186,17 +187,35 @@ def length_figures(
         Term("time of a step", step.step_s, "s"),
         Term("its share of bf16 peak", step.mfu_fraction, "fraction", "figure", "operation model of pretraining"),
     )
+    slower = Figure(f"{name}.slower_months", beyond.value, "months",
+                    "tokens of the run / of a step x its time - asked", (*pace, asked))  # fmt: skip
+    elastic = Figure(f"{name}.elastic_months", step.elastic_s / MONTH_S, "months",
+                     "months of steps / (exp(-lost / time between failures) x speed / stragglers / planned stops)",
+                     (Term("months of steps", busy, "months"), *_elastic(step)))  # fmt: skip
+    found = (slower, elastic) if np.isfinite(step.elastic_s) else (slower,)
+    if not np.isfinite(whole):
+        return found
     return (
-        Figure(f"{name}.slower_months", beyond.value, "months", "tokens of the run / of a step x its time - asked",
-               (*pace, asked)),
+        *found,
         Figure(f"{name}.useful_fraction", useful.value, "fraction",
                "1 - stragglers - pauses - lost work - restarts - planned stops, at the medians of the inputs",
                _stops(step, per_gpu_year)),
         Figure(f"{name}.failure_months", lost.value, "months", "months of steps / useful share - months of steps",
                (Term("months of steps", busy, "months", "figure", f"asked, and those for {pace_is} steps"), useful)),
         Figure(f"{name}.calendar_months", whole, "months", f"asked + {pace_is} steps + failures",
-               (asked, beyond, lost, *between)),
+               (asked, beyond, lost, *between,
+                Term("with elastic recovery", step.elastic_s / MONTH_S, "months", "figure", "rides through failures"))),
     )  # fmt: skip
+
+
+def _elastic(step: RunStep) -> tuple[Term, ...]:
+    """What a failure costs a run that goes on without the part that failed."""
+    (lost, lost_why), (speed, speed_why) = (ASSUMED_ELASTIC[name] for name in ("lost_s", "slowed_fraction"))
+    return (
+        Term("time between failures", step.mean_time_between_failures_s, "s", "figure", "1 / (GPUs x rate)"),
+        Term("lost by a failure", sample({"lost": lost}, _N_SHOWN)["lost"], "s", "assumption", lost_why),
+        Term("speed meanwhile", median_of(speed), "fraction", "assumption", speed_why),
+    )
 
 
 def _stops(step: RunStep, per_gpu_year: Uncertain | None) -> tuple[Term, ...]:

@@ -30,6 +30,12 @@ ASSUMED_STOPS: dict[str, tuple[Uncertain, str]] = {
     ),
 }
 
+#: What a failure costs a run that goes on without the part that failed, as Gemini 2.5 did.
+ASSUMED_ELASTIC: dict[str, tuple[Uncertain, str]] = {
+    "lost_s": (Range(20.0, 90.0), "tens of seconds of training per interruption (Gemini 2.5)"),
+    "slowed_fraction": (0.97, "speed while the part that failed recovers (Gemini 2.5); taken for the whole run"),
+}
+
 #: Time between the failures of a job that has none: checkpoints then cost next to nothing.
 NEVER_S = 10_000 * YEAR_S
 #: Where a checkpoint and a restart together outlast the time between failures this often, no work gets done.
@@ -243,3 +249,39 @@ def goodput(reliability: Reliability, n_gpus: Num) -> Goodput:
         restart_fraction=(restarts - unwritten) / whole,
         planned_fraction=planned / (1 + planned),
     )
+
+
+def elastic_goodput_fraction(reliability: Reliability, n_gpus: Num, lost_s: Num, slowed_fraction: Num) -> Num:
+    """Share of a run's time that advances it, where a failure takes out one part and the others go on.
+
+    No work is done again, as the other replicas hold the state. A failure costs ``lost_s`` and strikes again meanwhile
+    at the same rate: ``exp(-lost / M)`` of the time is left. With parts of one size the share of GPUs that recover at a
+    time does not grow with the job, so the speed meanwhile is taken as published, and for the whole run.
+
+    Parameters
+    ----------
+    reliability : Reliability
+        Rates and times; planned stops restart the whole job, stragglers slow it.
+    n_gpus : float or ndarray
+        GPUs of the job [-].
+    lost_s : float or ndarray
+        Until the rest of the job goes on [s].
+    slowed_fraction : float or ndarray
+        Speed of the rest over that of the whole job [-].
+
+    Returns
+    -------
+    float or ndarray
+        Useful time, stragglers counted as loss [-].
+
+    Examples
+    --------
+    >>> often = Reliability(6.3e-9)
+    >>> round(float(elastic_goodput_fraction(often, 524_288, 40.0, 0.97)), 2)
+    0.85
+    >>> round(float(goodput(often, 524_288).goodput_fraction), 2)
+    0.15
+    """
+    mean_time = mean_time_between_failures_s(n_gpus, reliability.interruptions_per_gpu_s)
+    planned = 1 + reliability.planned_stops_per_s * reliability.restart_s
+    return np.exp(-lost_s / mean_time) * slowed_fraction / (1 + reliability.straggler_fraction) / planned

@@ -437,7 +437,7 @@ def run_evidence(document: Document) -> Evidence:
     is_beyond = point(document["trains"]["dense"]["flop"]) > largest
     known = "No run this large has been published; chips" if is_beyond else "Chips"
     found = parts_evidence("", "training")
-    checked = f"Only the time of a step is checked, to ±{error} in half of the cases."
+    checked = f"Only the time of a step is checked, to ±{error} in half of the cases; failures are least sure."
     text = f"{checked} {known} and utilisation are your inputs."
     return replace(found, text=text)
 

@@ -111,8 +111,8 @@ def _stopped(document: Document) -> str:
     if not rows or any(step_months(row)[1] != HARDLY for row in rows):
         return ""
     return (
-        f"The date counts FLOP alone: on {figure_words(document['needs']['chips'], '')} chips failures stop a run so "
-        "often that it hardly advances."
+        f"The date counts FLOP alone: on {figure_words(document['needs']['chips'], '')} chips failures come so often "
+        "that a run which restarts at each hardly advances."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
@@ -14,13 +15,18 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantit
 from computeledger.interfaces.views.display_names import in_names, system_words
 from computeledger.interfaces.views.evidence import run_evidence
 from computeledger.interfaces.views.frontier_words import (
+    HARDLY,
     critical_row,
+    elastic_ends,
+    elastic_months,
     leans,
     lost_months,
     month_ends,
     months_made_of,
+    months_span,
     more_months,
     over_record,
+    span_ends,
     step_months,
     system_card,
     system_headline,
@@ -48,7 +54,7 @@ def _steps(trains: Document) -> Table:
     note = (
         "from the operation model, at the critical batch and at both ends of its 90 % interval; batch: as many "
         "whole sequences for each rank of the layout as come near; over critical: that batch over the "
-        "median critical batch of the run; with stops: every failure stops the whole job; published rates were "
+        "median critical batch of the run; with stops: every failure restarts the whole job; published rates were "
         "measured on up to 16K GPUs"
     )
     return Table(title, _STEPS, rows, "dense.step_s", note, drops=("layout",), is_detail=True)
@@ -75,11 +81,12 @@ def _run_tables(trains: Document) -> tuple[Table, Table]:
     dense = known["dense"]
     if dense is not None:
         cells = [Cell(f"{one.times} times", below=one.band) if one else Cell("") for one in known.values()]
-        rows.insert(1, [f"over the compute of {dense.name}", *cells])
+        known_as = f"{dense.name}, {dense.month}{', estimated' * dense.is_estimate}"
+        rows.insert(1, [f"over the compute of {known_as}", *cells])
     n_main = _MAIN_ROWS + (dense is not None)
     lengths = _month_rows(trains)
-    rows = [*rows[:n_main], *lengths[-1:], *rows[n_main:], *lengths[:-1]]
-    n_main += len(lengths[-1:])
+    rows = [*rows[:n_main], *lengths[-2:], *rows[n_main:], *lengths[:-2]]
+    n_main += len(lengths[-2:])
     columns = ("", *(f"{said} #" for said in RUN_NAMES.values()))
     first = Table("The run", columns, rows[:n_main], "dense.flop", is_stacked=True)
     return first, Table("The run in detail", columns, rows[n_main:], "dense.flop", is_stacked=True, is_detail=True)
@@ -95,12 +102,22 @@ def _month_rows(trains: Document) -> list[list[str | Cell]]:
         [f"months asked, at {share} of the peak", *(months for _ in found)],
         ["more months, as its steps are slower", *(more_months(trains["months"], row) for row in found)],
         ["share of the peak that its steps reach", *(percent(row["mfu_fraction"]) for row in found)],
-        ["months lost to failures", *(lost_months(row) for row in found)],
+        ["months lost to failures, ridden through", *(lost_months(row, "elastic_s") for row in found)],
+        ["months lost to failures, each a restart", *(lost_months(row) for row in found)],
         [
-            "months in all",
+            "months in all, failures ridden through",
+            *(Cell(_elastic(row), below=elastic_ends(row).replace(" to ", " \u2013 ")) for row in found),
+        ],
+        [
+            "months in all, each failure a restart",
             *(Cell(step_months(row)[1], below=month_ends(row).replace(" to ", " \u2013 ")) for row in found),
         ],
     ]
+
+
+def _elastic(row: Document) -> str:
+    """Months with elastic recovery, whether or not it is the better way."""
+    return HARDLY if lost_months(row, "elastic_s") == HARDLY else words(row["elastic_s"] / MONTH_S, "", 2)
 
 
 _FITS = "weights of 8 bit, in what an engine fills of one scale-up domain: GPUs that a fast link joins into one"
@@ -208,7 +225,7 @@ def _system_tiles(document: Document) -> tuple[Tile, ...]:
     """What is trained, how long it takes with failures, and what the system is."""
     trains = document["trains"]
     run, row = trains["dense"], critical_row(trains["dense"])
-    named = " + ".join(one["accelerator"] for one in document["generations"])
+    named = " + ".join(f"{one['accelerator']}{_kind(one['accelerator'])}" for one in document["generations"])
     found, most = leans(document), words(point(document["chips"], "p95"), "", 2)
     power = f", {figure_words(document['power_w']['facility'], 'W')} with cooling"
     if found:
@@ -217,15 +234,13 @@ def _system_tiles(document: Document) -> tuple[Tile, ...]:
     compute = with_interval(Tile("Compute", "", key="dense.flop"), run["flop"], "FLOP")
     tiles = [replace(compute, band=f"{compute.band}; the most with {most} chips") if found else compute]
     if not row["problem"]:
-        calendar = step_months(row)[1]
-        told = f"{words(float(calendar), '', 2)}\u00a0months" if calendar[:1].isdigit() else calendar
+        told = _told(row)
         tiles.append(
             Tile(
                 "Time, dense model",
                 told,
                 _time_band(row, months_made_of(trains)),
-                row["calendar_s"] / MONTH_S,
-                "dense.calendar_months",
+                *_worked(row, "dense"),
             )
         )
     capital = document["capex_usd"]
@@ -237,9 +252,21 @@ def _system_tiles(document: Document) -> tuple[Tile, ...]:
     )  # fmt: skip
 
 
+def _kind(accelerator: str) -> str:
+    """That a chip is a GPU, where its superchip has the same name in people's mouths."""
+    return " GPUs" if accelerator.endswith("-gpu") else ""
+
+
 def _time_band(row: Document, said: str) -> str:
     """The interval of a run's months, and what else is said of them."""
-    return "; ".join(part for part in (month_ends(row).replace(" to ", " \u2013 "), said) if part)
+    ends = elastic_ends(row) if step_months(row)[1] == HARDLY and elastic_months(row) else span_ends(row)
+    return "; ".join(part for part in (ends.replace(" to ", " \u2013 "), said) if part)
+
+
+def _told(row: Document) -> str:
+    """The months of a run in a tile."""
+    span = months_span(row).replace(" to ", " \u2013 ")
+    return span if span == HARDLY else f"{span}\u00a0months"
 
 
 def _experts_tile(run: Document) -> list[Tile]:
@@ -247,13 +274,15 @@ def _experts_tile(run: Document) -> list[Tile]:
     row = critical_row(run)
     if row["problem"]:
         return []
-    calendar = step_months(row)[1]
-    told = f"{words(float(calendar), '', 2)}\u00a0months" if calendar[:1].isdigit() else calendar
+    told = _told(row)
     size = figure_words(run["n_params_total"], "")
-    months = row["calendar_s"] / MONTH_S
-    return [
-        Tile("Time, mixture of experts", told, _time_band(row, f"{size} parameters"), months, "moe.calendar_months")
-    ]
+    return [Tile("Time, mixture of experts", told, _time_band(row, f"{size} parameters"), *_worked(row, "moe"))]
+
+
+def _worked(row: Document, name: str) -> tuple[float, str]:
+    """The months whose working a tile shows: with failures, or those beyond what was asked where they have no end."""
+    kind = next((one for one in ("calendar", "elastic") if row[f"{one}_s"] is not None), "")
+    return (row[f"{kind}_s"] / MONTH_S, f"{name}.{kind}_months") if kind else (math.inf, f"{name}.slower_months")
 
 
 _USES = ("model", "chip", "served by all chips #", "a token in #", "RL in one scale-up domain", "rollouts there #",

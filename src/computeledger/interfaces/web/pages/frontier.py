@@ -35,8 +35,8 @@ KINDS = {
 }
 _CONTROLS = of_kinds(KINDS, (
     Control("spec", "System", "text", default="400 MW facility of gb200-gpu", group="A system",
-            help="Such as 5 GW facility of gb200-gpu, 100K chips of h100-sxm5-80gb, $10bn of gb200-gpu, 7 buildings x "
-            "65 MW IT of trainium2."),
+            help="Such as 5 GW facility of GB200, 100K GB200 GPUs, $10bn of GB200, 7 buildings x 65 MW IT of "
+            "Trainium2."),
     Control("flop", "Size of the run", unit="FLOP", default="1e28", low=1e25, high=1e31, group="A run"),
     Control("by", "By the day", "text", group="A run", blank="any", help="Such as 2028-12-31: with what chance?"),
     Control("scenario", "Scenario", "choice", choices=("", *shipped_scenarios()), group="Growth",
@@ -52,7 +52,7 @@ _CONTROLS = of_kinds(KINDS, (
     Control("utilization", "Utilisation", unit="fraction", default="0.4", low=0.05, high=0.7, log=False,
             group="Training", help="FLOP over dense bf16 peak."),
     Control(_FAILURES, "Failures", unit="per GPU and year", blank=_PUBLISHED, low=0.01, high=2,
-            group="Training", help="Each stops the whole run. Empty: what published runs range over."),
+            group="Training", help="Empty: what published runs range over."),
 ))  # fmt: skip
 
 

@@ -33,7 +33,7 @@ CHANCE_YEARS = 15
 
 #: What is unknown of a step that no layout was found for.
 _UNKNOWN = ("step_s", "mfu_fraction", "busy_s", "calendar_s", "mean_time_between_failures_s", "calendar_low_s",
-            "calendar_high_s")  # fmt: skip
+            "calendar_high_s", "elastic_s", "elastic_low_s", "elastic_high_s")  # fmt: skip
 
 
 def timed_run_document(one: Trainable, steps: Sequence[RunStep]) -> dict[str, Any]:
