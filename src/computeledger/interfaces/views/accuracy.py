@@ -50,7 +50,8 @@ _STEPS = ("figures #", "steps: error #", "9 in 10 within #", "bias #", "held #",
 _DROPS = ("TTFT either way", "either way", "TTFT held", "bias")
 _OF_KINDS = (
     "steps: times per output token, and rates that tell of them; TTFT: first tokens and prompts; held: share that the "
-    "90 % range holds; either way: the factor that it reaches up and down; figures: of steps, below them of TTFT"
+    "90 % range holds; either way: the factor that it reaches up and down; figures: all, of which each error says "
+    "its own"
 )
 _MEANING = (
     "error = |predicted / measured - 1|, its median and 90th percentile; bias = median of predicted / measured; the "
@@ -472,7 +473,11 @@ def _of_kinds(found: Document) -> list[str | Cell]:
     """Figures, the errors of steps in full, and of first tokens the median and the interval."""
     steps, first = (_cells(found[name])[1:] if name in found else [""] * 5 for name in ("step", "ttft"))
     n_steps, n_first = (found[name]["n"] if name in found else 0 for name in ("step", "ttft"))
-    return [Cell(f"{n_steps:,}", below=f"{n_first:,} TTFT" if n_first else ""), *steps, first[0], *first[3:]]
+    errors = [
+        Cell(error, below=f"of {n:,}") if n_steps and n_first else error
+        for error, n in ((steps[0], n_steps), (first[0], n_first))
+    ]
+    return [f"{n_steps + n_first:,}", errors[0], *steps[1:], errors[1], *first[3:]]
 
 
 def alike_table(alike: Document) -> Table:
