@@ -537,5 +537,25 @@ def test_rents_that_differ_leave_open_which_is_the_cheapest_and_the_next_has_its
     likely = f"{round(100 * document['recommended']['cheapest_probability'])} % likely the cheapest of 2 offers"
     assert likely in view.headline.replace("\u00a0", " ")
     after = next(one for one in view.tiles if one.label.startswith("Next"))
-    assert " to $" in after.band and "likely the cheapest" in after.band
-    assert "Rents differ, so another may be" in view.context
+    costs = view.tables[0]
+    column = costs.columns.index("chance to be the cheapest #")
+    assert " to $" in after.band and [row[column] for row in costs.rows][1].strip("< >%").isdigit()
+    assert "Rents differ, so " in view.context and " may be cheaper." in view.context
+
+
+@pytest.mark.parametrize("promise", [{"tpot": "40ms"}, {"tpot": "p95:40ms"}])
+def test_the_range_of_a_fleet_is_that_of_its_rent_at_any_load(promise: dict[str, str]) -> None:
+    """The fewest GPUs had a wider range than the same number with a load that asks for more than the fewest."""
+    own = {"system": "b200-nvl8", "layout": "tp1"}
+    shared = LOAD | {"input_tokens": 2000, "output_tokens": 300}
+    ranges, is_fewest = {}, set()
+    for rate in (12, 18, 24, 30, 36):
+        tables = {"workload": shared | {"requests_per_s": rate}, "promise": promise, "offer": [own]}
+        (found,) = cl.compare(tables).to_dict()["offers"]
+        fleet, usd = found["fleet"], found["fleet"]["usd_per_request"]
+        is_fewest.add(fleet["gpus"] == found["gpus"])
+        ends = tuple(fleet[f"usd_per_request_{name}"] / usd for name in ("p05", "p95"))
+        ranges.setdefault(fleet["gpus"], []).append(ends)
+    assert is_fewest == {True, False}, "both kinds of fleet"
+    first, *others = [ends for each in ranges.values() for ends in each]
+    assert all(one == pytest.approx(first) for one in others), "its GPUs are rented at one price, however many they are"

@@ -163,10 +163,12 @@ def _costs(known: Sequence[Offered]) -> Table:
     rows: list[list[str | Cell]] = [
         [
             _name(one, known),
-            *([Cell(paid(one), below=_interval(one, paid_ends(one)))] if has_month else []),
+            *([Cell(paid(one), below=interval_words(paid_ends(one), "USD"))] if has_month else []),
             *([chance_words(one["cheapest_probability"])] if has_odds else []),
             *([chance_words(one["kept_probability"])] if has_kept else []),
-            figure_words(ends(one), "USD") if has_month else Cell(str(one["cost"]), below=_interval(one, ends(one))),
+            figure_words(ends(one), "USD")
+            if has_month
+            else Cell(str(one["cost"]), below=interval_words(ends(one), "USD")),
             *([_costs_more(known, one)] if order else []),
         ]
         for one in known
@@ -174,16 +176,16 @@ def _costs(known: Sequence[Offered]) -> Table:
     columns = (
         "offer",
         *(["a month #"] if has_month else []),
-        *(["cheapest #"] if has_odds else []),
+        *(["chance to be the cheapest #"] if has_odds else []),
         *([_kept_heading(known)] if has_kept else []),
         "per thousand requests #",
         *([f"{order} #"] if order else []),
     )
-    sure = ["as many GPUs as keep what is asked in nine of ten cases"]
-    sure += ["where no number does, the fewest expected to"] * (not all(map(is_sure, known)))
-    chance = [f"{order}: the chance of it; near 50 % the order is open"] if order else []
-    odds = ["cheapest: the chance to be that, of fleets that do, as rents differ"] * has_odds
-    note = "; ".join([*(sure if _has_fewer(known) else []), *odds, *(_kept_note(known) if has_kept else []), *chance])
+    sure = [f"Each has as many GPUs as {keep(known[0])} in nine of ten cases"]
+    sure += ["Where no number does, it has the fewest expected to"] * any(map(_is_unsure, known))
+    chance = ["Near 50 % the order of two offers is open"] if order else []
+    rents = ["Ranges: 90 % of the cost, as rents differ"] * any(one["gpus"] and not _is_narrow(one) for one in known)
+    note = ". ".join([*(sure if _has_fewer(known) else []), *rents, *(_kept_note(known) if has_kept else []), *chance])
     return Table(
         "What each costs", columns, rows, "usd_per_request", note, strong=(0,), is_stacked=True,
         drops=(order, "per thousand requests"),
@@ -208,37 +210,25 @@ def _fewest(known: Sequence[Offered]) -> list[Table]:
     least = [one["fewest"] for one in known]
     order = f"costs more than {cheapest(known)['fewest']['label']}"
     rows: list[list[str | Cell]] = [
-        [few["label"], Cell(paid(few), below=_interval(few, paid_ends(few))), chance_words(few["kept_probability"]),
-         _costs_more(known, one)]
+        [few["label"], Cell(paid(few), below=interval_words(paid_ends(few), "USD")),
+         chance_words(few["kept_probability"]), _costs_more(known, one)]
         for one, few in zip(known, least, strict=True) if few["gpus"]
     ]  # fmt: skip
     columns = ("offer", "a month #", _kept_heading(known), f"{order} #")
-    note = f"with the 90 % interval of the cost, as more or fewer may be needed; {order}: near 50 % the order is open"
-    note = "; ".join([note, *_remarks(filter(_is_larger, known))])
+    note = ". ".join([*_remarks(filter(_is_larger, known)), "Near 50 % the order of two offers is open"])
     return [Table("Fewer GPUs, less sure", columns, rows, note=note, is_stacked=True, is_detail=True)]
 
 
-def _interval(one: Offered, of: Mapping[str, float]) -> str:
-    """The 90 % interval of a cost; open where at slow times no number of GPUs keeps what is asked."""
-    if one["usd_per_request_p95"] is None:
-        return f"{words(of['p05'], 'USD')} – not kept"
-    return interval_words(of, "USD")
-
-
 def _kept_heading(known: Sequence[Offered]) -> str:
-    return "load carried #" if all(keeps(one) == CARRIES for one in known) else "limits kept #"
+    carries = all(keeps(one) == CARRIES for one in known)
+    return f"chance to {'carry the load' if carries else 'keep the limits'} #"
 
 
 def _kept_note(known: Sequence[Offered]) -> list[str]:
-    """What a chance of keeping is the chance of."""
+    """Which limits a chance is of, and what medians assume."""
     one = next(one for one in known if one["kept_probability"] is not None)
-    kept = f"answers within {one['limits']}" if one["limits"] else keeps(one)
-    said = f"{_kept_heading(known).removesuffix(' #')}: the chance that the offer {kept}"
-    return [said, *([_MEDIANS] if one["limits"] and not one["fewest"]["tightest_limit"] else [])]
-
-
-#: How the two kinds of limits differ.
-_MEDIANS = "medians are for even arrivals; a share of the requests is simulated, and may take a GPU more or less"
+    said = [f"Limits: {one['limits']}"] if one["limits"] else []
+    return [*said, *([_MEDIANS] if said and not one["fewest"]["tightest_limit"] else [])]
 
 
 def _name(one: Offered, known: Sequence[Offered]) -> Cell:
@@ -294,14 +284,14 @@ def _systems(known: Sequence[Offered]) -> list[Table]:
     columns += [*(["power #"] if has_fleet else []), "J/token #", "bound"]
     said = _OF_REQUESTS if is_promise else _MEDIANS
     notes = [said] * (has_fleet and has_times)
-    note = "; ".join([*notes, *["power: with cooling and losses"] * has_fleet])
+    note = ". ".join([*notes, *["Power includes cooling and losses"] * has_fleet])
     drops = ("J/token", "bound")
     return [Table("How each runs", tuple(columns), rows, note=note, is_stacked=True, drops=drops, is_detail=True)]
 
 
 #: What times at a load are: within plain limits, and of a simulated promise.
-_MEDIANS = "medians are for even arrivals; a share of the requests is simulated, and may take a GPU more or less"
-_OF_REQUESTS = "medians over the requests; 95 %: so many of them are as fast"
+_MEDIANS = "Medians assume that requests arrive evenly"
+_OF_REQUESTS = "Medians are over the requests. 95 %: so many of them are as fast"
 
 
 def _laid_out(one: Offered) -> Cell:
@@ -451,16 +441,15 @@ def _left_out(far: Sequence[Offered], best: Offered) -> str:
 
 def _marks(near: Sequence[Offered], best: Offered) -> str:
     """What the marks of a chart of costs mean, as far as it has them."""
-    said = "Dot and bar: median and 90 % interval"
-    if is_sure(best) and best["gpus"]:
-        each = "" if all(map(is_sure, near)) else "; where no number of GPUs does, the fewest expected to"
-        said = f"Fleets that {keep(best)} in nine of ten cases; bar: 90 % range of their cost, as rents differ{each}"
+    said = "Dot and bar: median and 90 % range"
+    if best["gpus"]:
+        each = ", or the fewest expected to where no number does" if any(map(_is_unsure, near)) else ""
+        fleets = f"Fleets that {keep(best)} in nine of ten cases{each}. " if is_sure(best) else ""
+        said = f"{fleets}Bar: 90 % range of the cost, as rents differ"
     said += "; ring: recommended" if len(near) > 1 else ""
     bare = [one["label"] for one in near if _is_narrow(one)]
     if bare and len(bare) < len(near):
         said += f"; {listed(bare)} {'have' if len(bare) > 1 else 'has'} no bar, as quoted rents hardly differ"
-    if any(one["usd_per_request_p95"] is None for one in near):
-        said += "; where a bar ends at its dot, no number of GPUs is enough at slow times"
     return f"{said}."
 
 
@@ -468,10 +457,15 @@ def _marks(near: Sequence[Offered], best: Offered) -> str:
 _NARROW = 0.05
 
 
+def _is_unsure(one: Offered) -> bool:
+    """Whether no number of GPUs keeps what is asked with 90 %; of an API that is not known."""
+    return one["kept_probability"] is not None and not is_sure(one)
+
+
 def _is_narrow(one: Offered) -> bool:
     """Whether an offer's bar is hidden by its dot."""
     of = paid_ends(one)
-    return one["usd_per_request_p95"] is not None and of["p95"] - of["p05"] < _NARROW * of["p50"]
+    return of["p95"] - of["p05"] < _NARROW * of["p50"]
 
 
 def _row(one: Offered, is_recommended: bool) -> Row:

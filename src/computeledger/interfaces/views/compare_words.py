@@ -64,8 +64,11 @@ def labels(known: Sequence[Offered]) -> list[str]:
 
 
 def shown(one: Offered) -> Offered:
-    """An offer with the fleet to take of it; ``fewest`` is the offer as it was found, with the fewest GPUs."""
-    return {**one, **one["fleet"], "label": sized(one, one["fleet"]["gpus"]), "fewest": one}
+    """An offer with the fleet to take of it; ``fewest`` is the one with the fewest GPUs, at the same rents."""
+    fleet = one["fleet"]
+    less = one["usd_per_request"] / fleet["usd_per_request"] if fleet["usd_per_request"] else 1.0
+    fewest = {**one, **{name: less * fleet[name] for name in ("usd_per_request_p05", "usd_per_request_p95")}}
+    return {**one, **fleet, "label": sized(one, fleet["gpus"]), "fewest": fewest}
 
 
 def sized(one: Offered, gpus: int | None) -> str:
@@ -107,9 +110,8 @@ def _who(one: Offered) -> str:
 
 
 def ends(one: Offered) -> dict[str, float]:
-    """Cost of so many requests, and its 90 % interval; none where nothing ends it."""
-    low, high = one["usd_per_request_p05"], one["usd_per_request_p95"]
-    each = {"p05": low, "p50": one["usd_per_request"], "p95": low if high is None else high}
+    """Cost of so many requests, and its 90 % interval."""
+    each = {"p05": one["usd_per_request_p05"], "p50": one["usd_per_request"], "p95": one["usd_per_request_p95"]}
     return {name: REQUESTS * value for name, value in each.items()}
 
 
@@ -232,13 +234,11 @@ def headline(known: Sequence[Offered], n_refused: int) -> str:
     if is_sure(best) and n > 1:
         sure = f"{n_sure} offers that {keep(best)}"
         which = f"the only one of {of} that {keeps(best)}" if n_sure == 1 else f"cheapest of {sure}"
-        rest = f"; {n - n_sure} of {n} do not" if 1 < n_sure < n else ""
         said = f"{cost}, {which} in nine of ten cases"
         chance = best["cheapest_probability"]
         if chance < CLEAR and n_sure > 1:
             among = f"{n} offers" if n_sure == n else sure
             said = f"{cost}, {chance_words(chance)} likely the cheapest of {among}"
-        said += rest
     else:
         rank = f"the cheapest of {of}" if n > 1 else "the only offer"
         said = ", ".join([*([] if as_likely(known) else [rank]), f"{surely} for {cost}" if surely else cost])
@@ -255,19 +255,14 @@ def tiles(known: Sequence[Offered]) -> tuple[Tile, ...]:
     out = [_tile(f"Recommended: {best['label']}" if len(known) > 1 else str(best["label"]), best)]
     if len(known) > 1 and is_sure(best) and is_sure(known[1]):
         after = known[1]
-        likely = [_cheapest_words(after)] if best["cheapest_probability"] < CLEAR else []
-        band = ", ".join(filter(None, [ends_said(paid_ends(after), "USD"), *likely]))
-        out.append(Tile(f"Next: {after['label']}", f"{paid(after)}\u00a0{per(after)}", band))
+        out.append(
+            Tile(f"Next: {after['label']}", f"{paid(after)}\u00a0{per(after)}", ends_said(paid_ends(after), "USD"))
+        )
     if gamble is not None:
         out.append(_tile(f"Cheaper: {counted(gamble)}", gamble))
     if best["usd_per_month"] is not None:
         out.append(Tile(PER_REQUESTS_TILE, figure_words(ends(best), "USD"), interval_words(ends(best), "USD")))
     return tuple(out)
-
-
-def _cheapest_words(one: Offered) -> str:
-    """How likely a fleet is the cheapest of those that keep what is asked."""
-    return f"{chance_words(one['cheapest_probability'])} likely the cheapest"
 
 
 def _gamble(known: Sequence[Offered]) -> Offered | None:
@@ -331,8 +326,7 @@ def _rivals(known: Sequence[Offered]) -> list[str]:
     if best["cheapest_probability"] >= CLEAR or not others:
         return []
     likely = sorted(others, key=lambda one: -one["cheapest_probability"])[:_MOST_RIVALS]
-    named = listed([f"{one['label']} with {chance_words(one['cheapest_probability'])}" for one in likely])
-    return [f"Rents differ, so another may be: {named}."]
+    return [f"Rents differ, so {' or '.join(str(one['label']) for one in likely)} may be cheaper."]
 
 
 def runs_words(one: Offered) -> str:

@@ -14,6 +14,7 @@ from computeledger.interfaces.plots.validation import quantity_words
 from computeledger.interfaces.view import Cell, Evidence, Table, cited, quantity_cell
 from computeledger.interfaces.views.accuracy_links import accuracy_address, workload_address
 from computeledger.interfaces.views.display_names import chip_name, engine_name
+from computeledger.interfaces.views.nearest import nearest_tables, off_words
 from computeledger.interfaces.views.sides import (
     expected_speed,
     expected_words,
@@ -23,10 +24,8 @@ from computeledger.interfaces.views.sides import (
 )
 from computeledger.questions.answers.accuracy import errors_by_workload
 from computeledger.questions.answers.prices.invert import EXTRAPOLATED
-from computeledger.questions.row_words import source_address
 from computeledger.questions.wording import (
     accuracy_command,
-    interval_words,
     listed,
     percent,
     point,
@@ -39,8 +38,10 @@ from computeledger.validation.accuracy.nearest import Wanted, nearest_figures, o
 from computeledger.validation.accuracy.table import FEWEST_FIGURES
 
 Document = Mapping[str, Any]
-_NEAREST = ("of", "measured #", "predicted #", "off by #", "source")
-_NOTE = "predicted: with the measurement left out of the fit; nearest by engine, model and chip, then by size"
+#: Workloads whose figures are times of a run.
+_OF_RUNS = ("training", "rl")
+#: Generations of chips that measured training runs are grouped by.
+_FAMILIES = ("ampere", "hopper", "blackwell")
 #: Answers that nothing was measured of: what they rest on instead.
 _NONE = {
     "AllocateAnswer": "No measurement of such a split exists. The loss laws were fitted by their authors to small "
@@ -121,7 +122,8 @@ def serving_evidence(document: Document) -> Evidence:
     )
     said = (side_of_engine(document, alike), _alike_words(alike), _own_error_words(alike))
     details = " ".join(filter(None, said))
-    return Evidence(text, details, accuracy_command(alike), accuracy_address(alike), _nearest(alike), _own_link(own))
+    near = nearest_tables(alike)
+    return Evidence(text, details, accuracy_command(alike), accuracy_address(alike), near, _own_link(own))
 
 
 #: Times the median error of all runs from which on those like one are harder to predict.
@@ -261,7 +263,10 @@ def training_evidence(document: Document) -> Evidence:
         return Evidence("No measurement of a run like this one exists: the interval is that of all training runs.")
     sources = f"{alike['sources']} sources" if alike["sources"] > 1 else "one source"
     said = _runs_words(document, alike, alike["step"], "effective_usd")
-    details = f"Runs of {alike['what']} from {sources}, each left out of the fit that predicts it with its source."
+    kind, _, family = alike["what"].partition(" ")
+    what = "mixtures of experts" if kind == "moe" else "dense models"
+    chips = f" on {family.capitalize()} chips" if family in _FAMILIES else ""
+    details = f"Runs of {what}{chips} from {sources}, each left out of the fit that predicts it with its source."
     every = errors_by_workload()["training"].median_abs_error
     if alike["step"] > _HARDER * every:
         said = f"{said.removesuffix('.')}: they are harder to predict than most ({percent(every, 2)})."
@@ -292,7 +297,7 @@ def rl_evidence(document: Document) -> Evidence:
 
 def _of_workload(said: tuple[str, str], alike: Document, workload: str) -> Evidence:
     command = f"computeledger accuracy --workload {workload}"
-    return Evidence(*said, command, workload_address(workload), _nearest(alike))
+    return Evidence(*said, command, workload_address(workload), nearest_tables(alike, of_times=workload in _OF_RUNS))
 
 
 def _own_words(alike: Document, document: Document) -> str:
@@ -302,28 +307,6 @@ def _own_words(alike: Document, document: Document) -> str:
     if not n:
         return f"No benchmark is of {model} on {chip}."
     return f"{format_count(n, 'benchmark figure')} {'is' if n == 1 else 'are'} of {model}, or its shape, on {chip}."
-
-
-def _nearest(alike: Document) -> tuple[Table, ...]:
-    near: Sequence[Document] = alike["nearest"]
-    return (Table("The nearest measurements", _NEAREST, [_row(one) for one in near], note=_NOTE),) if near else ()
-
-
-def _row(one: Document) -> list[str | Cell]:
-    where = ", ".join(part for part in (chip_name(one["accelerator"]), engine_name(one["engine"])) if part)
-    quantity = quantity_words(one["quantity"])
-    return [
-        Cell(f"{short_model(one['model'])} on {where}", below=": ".join(filter(None, (quantity, one.get("load"))))),
-        words(one["measured"], one["unit"]),
-        Cell(words(one["p50"], one["unit"]), below=interval_words(one, one["unit"])),
-        _off(one["error_fraction"]),
-        Cell(one["source"], source_address(one["url"])),
-    ]
-
-
-def _off(error: float) -> str:
-    """How far a prediction is off, and to which side."""
-    return f"{'+' if error > 0 else chr(0x2212)}{percent(abs(error))}"
 
 
 def memory_evidence(document: Document) -> Evidence:
@@ -412,7 +395,7 @@ def price_evidence(document: Document) -> Evidence:
             Cell(one["model"], below=_prices(one)),
             words(one["measured"], "params"),
             quantity_cell(one, "params"),
-            _off(one["error_fraction"]),
+            off_words(one["error_fraction"]),
             cited(one["source"], ""),
         ]
         for one in alike["nearest"]

@@ -149,10 +149,13 @@ class Compared:
         return None if rate is None or not gpus else median_of(rate) / gpus
 
     def fleet(self) -> dict[str, Any]:
-        """The fleet to take of it: the GPUs that keep what is asked with 90 %; the fewest where no number does."""
+        """The fleet to take of it: the GPUs that keep what is asked with 90 %; the fewest where no number does.
+
+        The interval of its cost is that of its rent, as it has so many GPUs; without a load it is that of the speed.
+        """
         served, ratio = self.served, self.sure_ratio or 1.0
         sure = served.sure if ratio > 1 else None
-        low, high = self.priced.interval_usd if sure is None else self.priced.rent_interval_usd
+        low, high = self.priced.rent_interval_usd if served.gpus else self.priced.interval_usd
         return {
             "gpus": sure["gpus"] if sure else served.gpus,
             "replicas": sure.get("replicas") if sure else served.replicas,
@@ -169,7 +172,7 @@ class Compared:
             "usd_per_month": None if served.usd_per_month is None else served.usd_per_month * ratio,
             "usd_per_request": served.usd_per_request * ratio,
             "usd_per_request_p05": low * ratio,
-            "usd_per_request_p95": high * ratio if math.isfinite(high) else None,
+            "usd_per_request_p95": high * ratio,
         }
 
 

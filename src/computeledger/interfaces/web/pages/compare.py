@@ -164,8 +164,8 @@ def _view(answer: Answer) -> View:
         links = [_on_serve(offers[one["name"]], one) for one in ordered]
         rows = [[_linked(row[0], link), *row[1:]] for row, link in zip(first.rows, links, strict=True)]
         whole = not any(one["replicas"] for one in ordered)
-        opens = "it" if whole else "a replica of its fleet, with its share of the load,"
-        note = f"{first.note}; the name of an offer opens {opens} on Serve".removeprefix("; ")
+        opens = "it" if whole else "a replica of its fleet"
+        note = f"{first.note}. The name of an offer opens {opens} on Serve".removeprefix(". ")
         first = dataclasses.replace(first, rows=rows, note=note)
     tiles = view.tiles
     if len(tiles) > 1 and tiles[-1].label == PER_REQUESTS_TILE and links[0]:

@@ -169,7 +169,7 @@ def _left_over(asked: Mapping[str, str], document: Mapping[str, Any]) -> str:
     --------
     >>> asked = {"model": "Qwen/Qwen3-8B", "pretraining.tokens": "14.8T", "inference.rate": "1B"}
     >>> _left_over(asked, {"phases": {"pretraining": {"model": "Qwen/Qwen3-8B"}}})
-    "Still DeepSeek-V3's: 14.8T tokens (published: 36T). Change them to yours."
+    "Still DeepSeek-V3's: 14.8T tokens (published: 36T)."
     """
     base = _BOXES.get(asked.get("plan", ""), _BOXES[PLANS[0]])
     if asked.get("model", base["model"]) == base["model"]:
@@ -182,7 +182,7 @@ def _left_over(asked: Mapping[str, str], document: Mapping[str, Any]) -> str:
         (("inference.rate",), "traffic"),
     )
     left = [said for names, said in parts if all(asked.get(one, "") == base[one] for one in names)]
-    return f"Still {short_model(base['model'])}'s: {listed(left)}. Change them to yours." if left else ""
+    return f"Still {short_model(base['model'])}'s: {listed(left)}." if left else ""
 
 
 def _own_tokens(document: Mapping[str, Any]) -> str:

@@ -72,7 +72,7 @@ def _left_over(asked: Mapping[str, str]) -> str:
     Examples
     --------
     >>> _left_over({"model": "70B", "system": "h800-nvl8", "gpus": "2048", "tokens": "2T", "global-batch-tokens": "4M"})
-    "Left from DeepSeek-V3's run: 2,048 H800. Change them to yours."
+    "Left from DeepSeek-V3's run: 2,048 H800."
     """
     usual = {one.name: one.default for one in _CONTROLS}
     if asked.get("model", usual["model"]) == usual["model"]:
@@ -83,7 +83,7 @@ def _left_over(asked: Mapping[str, str]) -> str:
         (("global-batch-tokens",), "a batch of 62.9M"),
     )
     left = [said for names, said in parts if all(asked.get(name, "") == usual[name] for name in names)]
-    return f"Left from DeepSeek-V3's run: {listed(left)}. Change them to yours." if left else ""
+    return f"Left from DeepSeek-V3's run: {listed(left)}." if left else ""
 
 
 PAGE = Page(
