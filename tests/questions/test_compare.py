@@ -548,7 +548,8 @@ def test_the_range_of_a_fleet_is_that_of_its_rent_at_any_load(promise: dict[str,
     """The fewest GPUs had a wider range than the same number with a load that asks for more than the fewest."""
     own = {"system": "b200-nvl8", "layout": "tp1"}
     shared = LOAD | {"input_tokens": 2000, "output_tokens": 300}
-    ranges, is_fewest = {}, set()
+    ranges: dict[int, list[tuple[float, ...]]] = {}
+    is_fewest: set[bool] = set()
     for rate in (12, 18, 24, 30, 36):
         tables = {"workload": shared | {"requests_per_s": rate}, "promise": promise, "offer": [own]}
         (found,) = cl.compare(tables).to_dict()["offers"]
