@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from computeledger.questions.wording import point, with_interval_words
-from computeledger.units import PETA, TERA, format_si
+from computeledger.units import PETA, format_si
 
 #: Fields that a framework settles, in words.
 _TAKEN = {
@@ -51,7 +51,7 @@ def _asked_for(demand: Mapping[str, Any], visits: float) -> str:
     """GPU-time, money, tokens and tasks; of RL on text its positions, and the share of all that is public."""
     steps, tasks = (format_si(point(demand[name]), "", 2) for name in ("steps", "tasks"))
     sampled = float(f"{point(demand['tokens']):.2g}")
-    tokens = f"{sampled / TERA:,.0f}T" if sampled >= PETA else format_si(sampled, "", 2)
+    tokens = f"{sampled:.1e}".replace("e+", "e") if sampled >= PETA else format_si(sampled, "", 2)
     units = (("gpu_hours", "GPU-hours"), ("days", "days"), ("usd", "USD"))
     hours, days, cost = (with_interval_words(demand[key], unit) for key, unit in units)
     if "places" not in demand:

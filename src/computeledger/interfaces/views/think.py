@@ -131,7 +131,9 @@ def _surely(document: Mapping[str, Any], best: Mapping[str, Any]) -> tuple[str, 
     target, sure = percent(wish), document["surest"]
     is_just = success["p50"] - wish < _JUST * (success["p50"] - success["p05"])
     odds = f"{'Even' if is_just else 'Good'} odds of {target} or more"
-    return (f"{odds}{'; no way reaches it surely' if sure is None else ''}.",)
+    if sure is None:
+        return (f"{odds}; no way reaches it surely.",)
+    return (f"{odds}; 19 in 20 with {_way(sure)} ({_short(sure['usd_per_task'], 'USD')}).",)
 
 
 def _nearly(front: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> tuple[str, ...]:
@@ -152,17 +154,8 @@ def _tiles(document: Mapping[str, Any], best: Mapping[str, Any]) -> tuple[Tile, 
         _figure("A task costs", "usd_per_task", best["usd_per_task"], ranges.get("usd_per_task"), "USD"),
         replace(solves, text=_solved(document, best)),
         replace(takes, band="; ".join(part for part in (takes.band, *_sooner(best, fast)) if part)),
-        _safer(document, best)
-        or _figure("Tokens written", "tokens_per_task", best["tokens_per_task"], ranges.get("tokens_per_task"), ""),
+        _figure("Tokens written", "tokens_per_task", best["tokens_per_task"], ranges.get("tokens_per_task"), ""),
     )
-
-
-def _safer(document: Mapping[str, Any], best: Mapping[str, Any]) -> Tile | None:
-    """The cheapest way that solves the wish in 19 of 20 cases, where the answer does not and such a way is."""
-    wish, sure = document["success_fraction"], document["surest"]
-    if document["cheapest"] is None or sure is None or best["success"]["p05"] >= wish:
-        return None
-    return Tile(f"{percent(wish)} in 19 of 20 cases", _short(sure["usd_per_task"], "USD"), f"a task, {_way(sure)}")
 
 
 def _sooner(best: Mapping[str, Any], fast: Mapping[str, Any] | None) -> tuple[str, ...]:
