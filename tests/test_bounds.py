@@ -232,9 +232,9 @@ def test_a_plan_refuses_what_no_number_of_it_can_be(section: str, key: str, tmp_
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((*SERVE, "--tpot", "50"), "give a unit: 50ms or 50s"),
-        ((*RL, "--verifier-time", "2"), "give a unit: 2ms or 2s"),
-        ((*RL, "--verifier", "100%:2:512"), "give a unit: 2ms or 2s"),
+        ((*SERVE, "--tpot", "50"), "write 50ms or 50s"),
+        ((*RL, "--verifier-time", "2"), "write 2ms or 2s"),
+        ((*RL, "--verifier", "100%:2:512"), "write 2ms or 2s"),
         ((*RL, "--in-flight"), "state --max-lag 1"),
         ((*RL, "--verifier", "30%:2s:512"), "the shares add up to 30 %, not to 100 %"),
         ((*CLOCK, "--transfer", "32 gbps"), "did you mean 'GBps' or 'Gbps'"),

@@ -47,6 +47,7 @@ _QUANTILE = re.compile(
     r"\s*(?:p\s*([^:<≤\s]*)(?:\s*(?::|<=?|≤)|\s)|([^:<≤%\s]+)\s*%\s*(?::|<=?|≤)?)(.*)", re.DOTALL | re.IGNORECASE
 )
 _TRIES_QUANTILE = re.compile(r"[%:<≤]|p\s*\d|\d\w*\s+\d", re.IGNORECASE)
+_OR_SHARE = "; or p95:1s for 95\u00a0% of the requests"
 _AS_QUANTILE = "write p50 to p99.9, then the limit, such as p95:1s"
 _ON, _OFF = ("on", "yes", "true", "1"), ("off", "no", "false", "0", "")
 
@@ -374,7 +375,8 @@ def _parsed(one: Field, given: str, spelt: str) -> Any:
     except InputError as error:
         if one.takes_quantile and _TRIES_QUANTILE.search(given):
             raise QuantityError(f"{spelt} {shown(given)}: {_AS_QUANTILE}") from None
-        raise QuantityError(f"{spelt} {error}") from None
+        is_word = one.takes_quantile and not given.strip().lstrip("+-.")[:1].isdigit()
+        raise QuantityError(f"{spelt} {error}{_OR_SHARE if is_word else ''}") from None
     if not is_rate:
         return value
     if isinstance(value, Range):

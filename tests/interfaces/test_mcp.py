@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import os
@@ -103,6 +104,14 @@ def asked(ask: Callable[[Client], Any], **options: Any) -> Any:
     return apart(run)
 
 
+@functools.cache
+def answers_schema(file: Path) -> jsonschema.Draft202012Validator:
+    """What answers are held against; that it is a schema, which takes seconds, is seen once."""
+    schema = json.loads(file.read_text("utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
 def called(name: str, given: dict[str, Any], **options: Any) -> Any:
     return asked(lambda client: client.call_tool(name, given), **options)
 
@@ -185,9 +194,7 @@ def test_nobody_learns_which_files_are_there(name: str, key: str, tmp_path: Path
 def test_every_tool_answers_as_the_package_does(name: str, repository: Path) -> None:
     found = called(name, CALLS[name])
     assert not found.is_error, found.content
-    jsonschema.validate(
-        found.structured_content, json.loads((repository / "docs/answers.schema.json").read_text("utf-8"))
-    )
+    answers_schema(repository / "docs/answers.schema.json").validate(found.structured_content)
     text = found.content[0].text
     assert text.strip() and "\x1b" not in text
     if name in ("serve", "pretrain", "cost", "memory"):

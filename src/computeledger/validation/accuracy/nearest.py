@@ -234,8 +234,8 @@ def to_one_side(near: Sequence[Mapping[str, Any]]) -> tuple[list[float], bool] |
     Examples
     --------
     >>> one = {"quantity": "tpot", "unit": "s", "p50": 0.02}
-    >>> to_one_side([one | {"measured": 0.025}, one | {"measured": 0.04}])
-    ([0.19999999999999996, 0.5], True)
+    >>> to_one_side([one | {"measured": measured} for measured in (0.032, 0.04, 0.08)])
+    ([0.375, 0.5, 0.75], True)
     >>> to_one_side([one | {"measured": 0.025}, one | {"measured": 0.01}]) is None
     True
     """
