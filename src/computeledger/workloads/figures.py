@@ -40,12 +40,12 @@ def memory_figure(held: ServingMemory, capacity: Term | None = None) -> Figure:
     15000000000.0
     """
     parts = ("weights", "kv_cache", "activations", "workspace")
-    tenants = tuple(Term(name.replace("kv_", "KV "), getattr(held, f"{name}_bytes"), "bytes") for name in parts)
+    components = tuple(Term(name.replace("kv_", "KV "), getattr(held, f"{name}_bytes"), "bytes") for name in parts)
     one = Term("cache of one more sequence", held.sequence_bytes, "bytes")
     formula = "weights + KV cache + activations + workspace, on the busiest GPU"
     return Figure(
         "memory_bytes", held.total_bytes, "bytes", formula,
-        (*tenants, one, capacity or Term("memory of one GPU", held.capacity_bytes, "bytes")),
+        (*components, one, capacity or Term("memory of one GPU", held.capacity_bytes, "bytes")),
     )  # fmt: skip
 
 
@@ -241,9 +241,9 @@ def pretraining_figures(result: PretrainingResult) -> tuple[Figure, ...]:
     )
     batch = Term("global batch", asked.global_batch_tokens, "tokens", "plan", ASKED)
     held = ("weights", "gradients", "optimizer", "activations", "logits", "workspace")
-    tenants = tuple(Term(name, getattr(result.memory, f"{name}_bytes"), "bytes") for name in held)
+    components = tuple(Term(name, getattr(result.memory, f"{name}_bytes"), "bytes") for name in held)
     return (
-        Figure("memory_bytes", result.memory.total_bytes, "bytes", " + ".join(held) + ", on the busiest GPU", tenants),
+        Figure("memory_bytes", result.memory.total_bytes, "bytes", " + ".join(held) + ", on the busiest GPU", components),
         Figure(
             "microbatch_s",
             step.microbatch_s,

@@ -34,7 +34,7 @@ _SURE = 0.99
 NONE = "–"
 #: Offers of a tie that are named at most.
 _MOST_NAMED = 5
-#: Chance of being the cheapest from which on an offer is named as a rival, and how many are (assumptions).
+#: Chance of being the cheapest from which on an offer is named as an alternative, and how many are (assumptions).
 _RIVAL, _MOST_RIVALS = 0.1, 2
 #: Chips that are named at most as compared.
 _MOST_COMPARED = 6

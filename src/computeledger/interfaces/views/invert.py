@@ -254,7 +254,7 @@ def _among(answer: InvertAnswer, document: Mapping[str, Any]) -> Plot:
 
 
 def _middle(every: Sequence[PricedModel]) -> tuple[float, float]:
-    """Price of output over that of input, as a pair, in the middle of open models."""
+    """Price of output over that of input, as a pair: the median of open models."""
     return 1.0, statistics.median(one.usd_per_mtok_output / one.usd_per_mtok_input for one in every)
 
 

@@ -50,7 +50,7 @@ def demand_words(demand: Mapping[str, Any], visits: float) -> str:
 def _asked_for(demand: Mapping[str, Any], visits: float) -> str:
     """GPU-time, money, tokens and tasks; of RL on text its positions, and the share of all that is public."""
     steps, tasks = (format_si(point(demand[name]), "", 2) for name in ("steps", "tasks"))
-    sampled = float(f"{point(demand['tokens']):.2g}")
+    sampled = point(demand["tokens"])
     tokens = f"{sampled:.1e}".replace("e+", "e") if sampled >= PETA else format_si(sampled, "", 2)
     units = (("gpu_hours", "GPU-hours"), ("days", "days"), ("usd", "USD"))
     hours, days, cost = (with_interval_words(demand[key], unit) for key, unit in units)
