@@ -243,7 +243,9 @@ def pretraining_figures(result: PretrainingResult) -> tuple[Figure, ...]:
     held = ("weights", "gradients", "optimizer", "activations", "logits", "workspace")
     components = tuple(Term(name, getattr(result.memory, f"{name}_bytes"), "bytes") for name in held)
     return (
-        Figure("memory_bytes", result.memory.total_bytes, "bytes", " + ".join(held) + ", on the busiest GPU", components),
+        Figure(
+            "memory_bytes", result.memory.total_bytes, "bytes", " + ".join(held) + ", on the busiest GPU", components
+        ),
         Figure(
             "microbatch_s",
             step.microbatch_s,

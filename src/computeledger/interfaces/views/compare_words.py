@@ -35,7 +35,7 @@ NONE = "–"
 #: Offers of a tie that are named at most.
 _MOST_NAMED = 5
 #: Chance of being the cheapest from which on an offer is named as an alternative, and how many are (assumptions).
-_RIVAL, _MOST_RIVALS = 0.1, 2
+_ALTERNATIVE, _MOST_ALTERNATIVES = 0.1, 2
 #: Chips that are named at most as compared.
 _MOST_COMPARED = 6
 #: A request costs so little that people quote this many.
@@ -322,10 +322,10 @@ def _of_sure(known: Sequence[Offered]) -> list[str]:
 
 def _rivals(known: Sequence[Offered]) -> list[str]:
     """Which other fleets are likely to be the cheapest as rents differ, where the first is not clearly that."""
-    best, others = known[0], [one for one in known[1:] if (one["cheapest_probability"] or 0.0) >= _RIVAL]
+    best, others = known[0], [one for one in known[1:] if (one["cheapest_probability"] or 0.0) >= _ALTERNATIVE]
     if best["cheapest_probability"] >= CLEAR or not others:
         return []
-    likely = sorted(others, key=lambda one: -one["cheapest_probability"])[:_MOST_RIVALS]
+    likely = sorted(others, key=lambda one: -one["cheapest_probability"])[:_MOST_ALTERNATIVES]
     return [f"Rents differ, so {' or '.join(str(one['label']) for one in likely)} may be cheaper."]
 
 

@@ -243,7 +243,7 @@ def _among(answer: InvertAnswer, document: Mapping[str, Any]) -> Plot:
     beyond = [] if low <= price <= high or math.isclose(price, low) or math.isclose(price, high) else [price]
     line = [(end, asdict(answer.n_params_active_at(end))) for end in sorted([low, high, *beyond])]
     here = _times_dear(price, document["prices"]["output"])
-    usual = _times_dear(*_middle(every))
+    usual = _times_dear(*_median_prices(every))
     caption = (
         f"Each dot is one of {len(sold)} open models at its median list price. Line and band are for output "
         f"{here} as dear as input, as here, and lie lower the dearer output is (median of the dots: {usual})."
@@ -253,7 +253,7 @@ def _among(answer: InvertAnswer, document: Mapping[str, Any]) -> Plot:
     return Plot("among", "Active parameters by input price", caption, figure, _MAIN, is_wide=True)
 
 
-def _middle(every: Sequence[PricedModel]) -> tuple[float, float]:
+def _median_prices(every: Sequence[PricedModel]) -> tuple[float, float]:
     """Price of output over that of input, as a pair: the median of open models."""
     return 1.0, statistics.median(one.usd_per_mtok_output / one.usd_per_mtok_input for one in every)
 
